@@ -5,34 +5,14 @@
 Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half of the definitions change before the
 third of four passes. "free": wordings by hand, half of them without a word in common. "baseball": another database,
 which no rule was tuned on. Gate and k are those of each system's defaults; "-hybrid" arms have our relevance with the
-published learning rule, "memlift-cosine" has ours with the published relevance, "memlift-1" and "memlift-2" show one
-memory and two instead of three. "no ..." arms are memlift without one of its parts. "cases" is Memento by similarity,
+published learning rule, "memlift-1" and "memlift-2" show one memory and two instead of three. "no ..." arms are memlift
+without one of its parts. "cases" is Memento by similarity,
 "cases-kernel" and "cases-classifier" by an estimate; all keep the reviewer's corrections, too.
 """
-
-from dataclasses import dataclass
-from pathlib import Path
-from types import SimpleNamespace
 
 import grid
 
 from evolvent.algos import memento, memlift, memp, memq, memrl, no_memory, rag
-from evolvent.memory.rules.memlift import Config as Rule
-from evolvent.runs.memory.run import memory_system
-
-
-@dataclass(frozen=True)
-class _Parts(memlift.Config):
-    omit_harmful: float = Rule.omit_harmful
-    strength: float = Rule.strength
-
-
-def _memlift(rule: str = "memlift") -> SimpleNamespace:
-    """memlift with all of its settings, or as the file of a rule has it."""
-    path = "" if rule == "memlift" else str(Path(__file__).with_name(rule))
-    run, evaluate = memory_system("memlift", _Parts, rule=path)
-    return SimpleNamespace(__name__="memlift", Config=_Parts, run=run, evaluate=evaluate)
-
 
 CASES = {"lessons": ("corrections", "successes", "failures")}
 GRID = grid.Grid(
@@ -64,14 +44,7 @@ GRID = grid.Grid(
         "memlift": (memlift, {}),
         "memlift-1": (memlift, {"k": 1}),
         "memlift-2": (memlift, {"k": 2}),
-        "memlift-cosine": (memlift, {"relevance": "cosine", "gate": 0.37}),
-        "no values": (memlift, {"weight": 0.0}),
-        "no answers": (_memlift("unanswered.py"), {}),
-        "no omission": (memlift, {"omit": 0.0}),
-        "nothing withheld": (_memlift(), {"omit_harmful": 0.0}),
-        "no sources": (_memlift(), {"strength": 1e9}),
-        "no use": (_memlift("unused.py"), {}),
-        "no nearness": (_memlift("far.py"), {}),
+        "no hiding": (memlift, {"hide": 0.0}),
     },
     settings={"passes": 3, "train": 24, "heldout": 24},
     by_condition={"drift": {"passes": 4}},

@@ -17,7 +17,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import far
 import numpy as np
 import thompson
 from text_baselines import filled
@@ -35,18 +34,8 @@ COLOURS = {"memlift": "#b5380f", "thompson": "#1f6fb8", "memrl": "#2a9d8f", "rag
 SOURCE, PAGE = HERE / "results" / "value_worlds.json", HERE.parent / "docs" / "results" / "value-worlds.md"
 ARMS = ("memlift", "memrl", "thompson", "rag", "oracle")
 BEFORE = "memlift before"  # rows of the rule before: see page(); not run again
-# the shipped rule without one of its parts: fields of the policy, and what the memory is not told
-ABLATIONS: dict[str, tuple[dict[str, Any], dict[str, bool]]] = {
-    "no answers": ({}, {"answers": False}),
-    "no omission": ({"omit": 0.0}, {}),
-    "nothing withheld": ({"omit_harmful": 0.0}, {}),
-    "no sources": ({"strength": 1e9}, {}),
-    "no use": ({}, {"use": False}),
-    "all trust": ({"trust": 1.0}, {}),
-    "no nearness": ({}, {}),
-}
-ABLATED = ("t base .05", "t base .4", "t nearer", "t harmful companion", "t k = 1", "t many kinds",
-           "t many kinds, 30 % wrong", "t advice, 30 % wrong", "t advice, drift, 30 % wrong")  # fmt: skip
+# arms of the rule until 27 November without one of its parts: rows that stand, and are not run again
+ABLATIONS = ("no answers", "no omission", "nothing withheld", "no sources", "no use", "all trust", "no nearness")
 _SAME = ("gate", "pool", "relevance", "margin")
 _STREAM = {"base": 0.2, "gain": 0.6, "loss": 0.15, "follows": "one"}
 # without advice little succeeds, and the first advice there is belongs to other tasks
@@ -119,10 +108,8 @@ WORLDS = JUDGEMENT | TUNING | FIRST
 
 def policy_of(arm: str, k: int) -> Policy:
     """The policy of an arm: the shipped default as it is, the others among its candidates."""
-    if arm == "no nearness":
-        return far.Config(k=k)
-    default = preset("memlift", k=k, **ABLATIONS.get(arm, ({},))[0])
-    if arm == "memlift" or arm in ABLATIONS:
+    default = preset("memlift", k=k)
+    if arm == "memlift":
         return default
     same = {"k": k, **{name: getattr(default, name) for name in _SAME}}
     return thompson.Config(**same) if arm == "thompson" else preset(arm, **same)
@@ -134,7 +121,7 @@ def one(options: Options, arm: str, seed: int) -> dict[str, Any]:
     thompson.start(seed)
     if arm == "oracle":
         return run(world, Oracle(world))
-    return run(world, WithMemory(world, policy_of(arm, options.k), **ABLATIONS.get(arm, ({}, {}))[1]))
+    return run(world, WithMemory(world, policy_of(arm, options.k)))
 
 
 def main() -> None:
@@ -171,13 +158,13 @@ def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
             if a.worlds and world not in a.worlds:
                 continue
             options = Options(**{**changed, **({"tasks": 60} if a.quick else {})})
-            for arm in (*ARMS, *(ABLATIONS if world in ABLATED and not a.quick else ())):
+            for arm in ARMS:
                 policy = None if arm == "oracle" else to_dict(policy_of(arm, options.k))
                 if policy:
                     policy.pop("file", None)
                 cells.append({"part": part, "world": world, "about": about, "arm": arm, "options": asdict(options),
                               "policy": policy, "seeds": list(range(first, first + a.seeds))})  # fmt: skip
-    return json.loads(json.dumps(sorted(cells, key=lambda cell: cell["arm"] in ABLATIONS)))
+    return json.loads(json.dumps(cells))
 
 
 def _whole(row: dict[str, Any]) -> dict[str, Any]:
@@ -207,6 +194,12 @@ def page(rows: list[dict[str, Any]]) -> str:
         "Dotted, on the right: share of memlift's harmless advice that was withheld as harmful at any look so far.",
         "",
     ]
+    if any("trust" in (row["policy"] or {}) for row in rows if row["arm"] == "memlift"):
+        out[-1:] = [
+            "",
+            "**memlift here is the rule until 27 November, for which these worlds were made**; to be made again.",
+            "",
+        ]
     for part, says in (
         ("judgement", "Judgement: worlds and seeds that were not looked at while the rule was chosen"),
         ("tuning", "Tuning: worlds in which it was chosen"),
@@ -216,15 +209,14 @@ def page(rows: list[dict[str, Any]]) -> str:
         if some:
             out += [f"## {says}", "", *_regret(some), "", *_alarm_lines(some), ""]
         if part == "tuning":
-            out += ["## Without one of its parts", "", *_ablation(some), ""]
+            out += ["## The rule until 27 November without one of its parts", "", *_ablation(some), ""]
     out += ["## What the worlds ask", "", *_about(rows), "", *_source(rows)]
     return "\n".join(out) + "\n"
 
 
 def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The tables of docs/memlift.md."""
-    by_part = {part: [r for r in rows if r["part"] == part] for part in PARTS}
-    return {"ablation": "\n".join(_ablation(by_part["tuning"])), "judgement": "\n".join(_regret(by_part["judgement"]))}
+    """The table of docs/memlift.md."""
+    return {"judgement": "\n".join(_regret([r for r in rows if r["part"] == "judgement"]))}
 
 
 def picture(rows: list[dict[str, Any]]) -> None:

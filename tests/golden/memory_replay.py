@@ -38,10 +38,10 @@ def lives():
         "memq far": (preset("memq", **near, gamma=0.9, trace=0.9, q_init="middle", epsilon=0.0), (-2.0, 1.0)),
         "memlift": (preset("memlift"), (0.0, 1.0)),
         "memlift drifts": (
-            preset("memlift", **near, margin=2.0, omit=0.5, decay=0.9, epsilon=0.1, strength=2.0, alpha=0.1),
+            preset("memlift", **near, margin=2.0, omit=0.5, epsilon=0.1, strength=2.0, alpha=0.1),
             (-1.0, 2.0),
         ),
-        "memlift of cosines": (preset("memlift", **near, margin=2.0, relevance="cosine", omit=0.3), (0.0, 1.0)),
+        "memlift of cosines": (preset("memlift", **near, omit=0.3), (0.0, 1.0)),
         "neighbours": (preset("neighbours", gate=0.05, k=6, pool=6), (0.0, 1.0)),
     }
 

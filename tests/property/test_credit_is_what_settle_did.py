@@ -83,9 +83,7 @@ def test_the_rule_over_episodes_changes_what_settling_changed(name, seed, steps)
 @settings(max_examples=25, deadline=None)
 @given(seeds, st.integers(20, 60))
 def test_memlift(seed, steps):
-    policy = preset(
-        "memlift", gate=-1.0, margin=2.0, relevance="cosine", omit=0.4, omit_harmful=0.6, decay=1.0, q_init="middle"
-    )
+    policy = preset("memlift", gate=-1.0, hide=0.0, omit=0.4, omit_harmful=0.6, q_init="middle")
     memory, episodes, changed, _, _ = live(policy, seed, steps, room=1.0)
     ledger = memory_omission.assign(episodes, memory_omission.Config(strength=0.0))
     with memory:

@@ -1,17 +1,13 @@
-"""memlift, our default: memories ranked by relevance and by their measured effect; credit by use and by omission.
+"""memlift, our default: shown is what promises most, by outcomes where there are some, by nearness else.
 
-Recall: candidates with a cosine above a gate, whose relevance (cosine, and words that tell the nearest keys apart) is
-within a margin of the best; score = (1-w) z(relevance) + w z(worth), with a floor under both spreads so that noise
-among equals is not blown up. worth = value + c lift / 2.
+Recall: candidates with a cosine above a gate; the expected success of each is a posterior mean of its newest outcomes
+on top of a prior that falls with the distance behind the nearest; outcomes of other tasks count less. The k that
+promise most are shown, and nothing that promises less than a share (--hide) of the best.
 
-Credit: a shown memory moves towards the outcome by how much of the action came from it (overlap of word pairs; where
-none is told, the best in the prompt moves most, the others half as far); its step starts as a running mean and never
-falls below alpha. Each selected memory but the best is left out with a logged probability that falls with its
-omissions; lift is the self-normalised inverse-propensity difference of outcomes with and without it, trusted by
-c = t^2 / (t^2 + se^2). Of several answers to one question the one of the highest value is shown, on a tie the newest: a
-correction takes the place of what failed.
+Credit: a shown memory answers for an outcome by how much of the action came from it, or by its place in the prompt.
+With --omit, selected memories but the best are left out with a logged probability, to measure what each adds.
 
-Why each part is there: docs/memlift.md; what did not help: LOG.md.
+Why, and what it was judged by: docs/memlift.md; what did not help: LOG.md.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ STATUS = "tested"
 
 @dataclass(frozen=True)
 class Config(MemoryConfig):
-    """Settings of memlift; the defaults are chosen in surrogate and synthetic worlds (LOG.md)."""
+    """Settings of memlift; the defaults are chosen in random worlds and judged in others (docs/memlift.md)."""
 
     k: int = Rule.k
     """Memories retrieved into the prompt, at most (top k)."""
@@ -37,12 +33,15 @@ class Config(MemoryConfig):
     """Candidates kept by relevance before values rank them (k1)."""
     gate: float | None = Rule.gate
     """Cosine similarity that a candidate must exceed; default: that of the embedder, whose scale it is."""
-    margin: float = Rule.margin
-    """Candidates whose relevance is lower than the best one's by more than this are dropped."""
-    weight: float = Rule.weight
-    """Weight of the value in the score (λ); similarity has weight 1 - λ."""
+    prior_n0: float = Rule.prior_n0
+    """Weight of what is expected before any outcome, as a number of outcomes."""
+    length: float = Rule.length
+    """Difference in relevance over which that expectation, and what an outcome says, falls to 37 %; 1 is from the gate
+    to a cosine of 1."""
+    hide: float = Rule.hide
+    """What promises less than this share of the best is not shown."""
     alpha: float = Rule.alpha
-    """Learning rate of the value."""
+    """Least learning rate of the value that is told of a memory."""
     omit: float = Rule.omit
     """Probability of leaving out a selected memory (never the best), to measure its effect; falls with omissions."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance

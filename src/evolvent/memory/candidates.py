@@ -15,22 +15,16 @@ from evolvent.memory.keys import OF_VALUE, Owners
 from evolvent.memory.metadata import Clause
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
-from evolvent.memory.rule import Candidates, Pairs
+from evolvent.memory.rule import Candidates, Pairs, Past
 from evolvent.memory.store.engine import ALL, Connection, Subset, among
 
-# memories that share kind and key with another, and the newest there was when each was first recalled for an outcome
-_ANSWERS = (
-    "SELECT m.seq, m.kind, m.key_hash, m.body_hash, m.polarity = 'failure', (SELECT r.store_seq FROM value_event e "
-    "JOIN recall r ON r.seq = e.recall_id WHERE e.memory_id = m.seq AND e.rule <> 'ancestor' ORDER BY e.seq LIMIT 1) "
-    "FROM (SELECT seq, kind, key_hash, body_hash, polarity, count(*) OVER (PARTITION BY kind, key_hash) AS answers "
-    "FROM memory WHERE seq IN ({})) m WHERE m.answers > 1"
-)
-# how relevant each memory was at its newest outcomes, and the step that each of them took: newest first
-_STEPS = (
-    "SELECT m.seq, e.alpha, i.sim FROM memory m JOIN value_event e ON e.seq IN (SELECT x.seq FROM value_event x "
-    f"WHERE x.memory_id = {OF_VALUE} AND x.rule = 'shown' AND x.objective = ? AND x.stage = ? "
-    "ORDER BY x.seq DESC LIMIT 8) JOIN recall_item i ON i.recall_id = e.recall_id AND i.memory_id = m.seq "
-    "WHERE m.seq IN ({}) ORDER BY e.seq DESC"
+PAST = 16  # outcomes of a memory that a rule is told of: older ones are forgotten
+# the newest outcomes of each memory, newest first, and how relevant it was there (NULL: another version of it was)
+_PAST = (
+    "SELECT m.seq, i.sim, e.reward, e.weight FROM memory m JOIN value_event e ON e.seq IN (SELECT p.seq FROM "
+    f"value_event p WHERE p.memory_id = {OF_VALUE} AND p.rule = 'shown' AND p.objective = ? AND p.stage = ? "
+    f"AND {events.COUNTS.replace('e.seq', 'p.seq')} ORDER BY p.seq DESC LIMIT {PAST}) LEFT JOIN recall_item i "
+    "ON i.recall_id = e.recall_id AND i.memory_id = m.seq WHERE m.seq IN ({}) ORDER BY e.seq DESC"
 )
 # newest uses of memories, of any question: which question, which memory, both vectors, and the outcome
 _USES = (
@@ -178,7 +172,7 @@ class Records:
 
     def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
         policy, self.seqs, self._sources = request.policy, list(seqs), None
-        self._answers = self._steps = self._uses = self._keys = _NO_ROWS
+        self._past = self._uses = self._keys = _NO_ROWS
         self._told = bank.reward_range, request.k, request.frozen
         self._values = events.ask(db, seqs, policy.objective, request.stage)
         if rule_of(policy).sources and seqs:
@@ -186,10 +180,8 @@ class Records:
                 "SELECT source, n, sum_r FROM source_value WHERE scope_id=? AND objective=? AND stage=?",
                 (bank.scope_id, policy.objective, request.stage),
             )
-        if rule_of(policy).rivals and seqs:
-            self._answers = among(db, _ANSWERS, seqs)
-        if rule_of(policy).nearness and seqs:
-            self._steps = among(db, _STEPS, seqs, policy.objective, request.stage)
+        if rule_of(policy).history and seqs:
+            self._past = among(db, _PAST, seqs, policy.objective, request.stage)
         self._pairs = rule_of(policy).pairs and bool(seqs)
         if self._pairs:
             model = bank.embedder.id
@@ -202,9 +194,8 @@ class Records:
         sources = {source: (n, total) for source, n, total in self._sources or ()}
         rows = [by_seq[seq] for seq in self.seqs]
         q_N = np.array([row.value.q for row in rows])
-        newer, repeated = self._newer()
         return Candidates(
-            self.seqs, found.relevance, q_N, rows, sources, *self._told, newer, repeated, self._nearness(),
+            self.seqs, found.relevance, q_N, rows, sources, *self._told, self._history(found.relevance),
             self._used(found.vec) if self._pairs and found.vec is not None else None,
         )  # fmt: skip
 
@@ -228,29 +219,13 @@ class Records:
             ),
         )
 
-    def _nearness(self) -> dict[int, float]:
-        """Mean relevance at the newest outcomes of each memory, weighted as its value weighs them."""
-        told: dict[int, tuple[float, float, float]] = {}
-        for seq, step, relevance in self._steps:
-            left, weight, total = told.get(seq, (1.0, 0.0, 0.0))
-            told[seq] = (left * (1.0 - step), weight + left * step, total + left * step * relevance)
-        return {seq: total / weight for seq, (_, weight, total) in told.items() if weight > 0.0}
-
-    def _newer(self) -> tuple[list[list[int]], frozenset[int]]:
-        """By candidate, rows of newer answers to its question; and rows that a newer one repeats."""
-        place = {seq: i for i, seq in enumerate(self.seqs)}
-        newer: list[list[int]] = [[] for _ in self.seqs]
-        repeated: set[int] = set()
-        same: dict[tuple[str, str], list[tuple[int, int | None, tuple[str, bool]]]] = defaultdict(list)
-        for seq, kind, key, body, failed, tried in self._answers:
-            same[kind, key].append((seq, tried, (body, bool(failed))))
-        for answers in same.values():
-            for old, tried, says in answers:
-                later = [(new, other) for new, _, other in answers if tried is not None and new > tried]
-                newer[place[old]] += [place[new] for new, _ in later]
-                if any(other == says for _, other in later):
-                    repeated.add(place[old])
-        return newer, frozenset(repeated)
+    def _history(self, relevance_N: np.ndarray) -> dict[int, list[Past]]:
+        """The newest outcomes of each memory; those of another version of it count as if they were from here."""
+        here = dict(zip(self.seqs, relevance_N.tolist(), strict=True))
+        told: dict[int, list[Past]] = defaultdict(list)
+        for seq, there, reward, weight in self._past:
+            told[seq].append(Past(here[seq] if there is None else there, reward, weight))
+        return told
 
 
 def unheard(db: Connection, seqs: Sequence[int]) -> set[int]:

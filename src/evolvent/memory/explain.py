@@ -321,8 +321,12 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
         f"  task  {short(d['query'])}",
         f"  looked at {counted(d['n_scanned'], 'key')}, {passed}",
     ]
+    hide = unescape(d["params"]).get("hide", 0.0)  # of the best score
+    least = hide * max((c["score"] for c in d["pool"]), default=0.0)
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
+        if fate == "not selected" and c["score"] < least:
+            fate = f"hidden: promises under {hide:.0%} of the best"
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
         value = in_units(c["value"], span, 2)
         numbers = f"{near}relevant {c['relevance']:.2f}  value {value} (n {c['n']})  score {c['score']:+.2f}"

@@ -2,19 +2,17 @@
 
 A memory that is always shown beside a useful one earns the same rewards, and an average of rewards cannot tell them
 apart. Leaving each selected memory out with a known probability can: the difference between outcomes with and
-without it, weighted by the inverse of those probabilities, is its marginal effect. The evidence is thin at first,
-so it is added to the ordinary learned value by how much of it there is.
+without it, weighted by the inverse of those probabilities, is its marginal effect.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evolvent.formulas.anytime import Outcomes, less_than
 from evolvent.formulas.causal import ArmSums, contrast, omission_lift
@@ -22,24 +20,15 @@ from evolvent.memory.text import in_units
 
 # prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
 EFFECT_SPREAD = 0.3
-# smallest spread of similarities in a pool that is scaled up to 1 when ranking
-SIM_FLOOR = 0.05
 # a shown memory that the action did not use still answers for this share of the outcome
 IDLE_WEIGHT = 0.25
 # and where nothing tells what was used, what stands behind the first answers for this share: many follow the first
 BEHIND_WEIGHT = 0.5
-# share of a measured effect that counts beside the value, which has seen the same outcomes. It must not replace the
-# value: leaving out what stands behind the one that is followed changes nothing, however much that would help in front
-MEASURED = 0.5
-# a harmless memory is ever taken for a harmful one with at most this probability, by each of two tests
+# a harmless memory is ever taken for a harmful one with at most this probability
 HARM_LEVEL = 0.05
-# probability of leaving out, at first, what seems to fail always: to find out
-DOUBT = 0.7
 NO_OUTCOMES = Outcomes(0.0, 0.0)
-# decimals of scores and of shares of the reward range that count: what is equal on one scale of rewards differs in its
-# last bits on another
-_DIGITS = 9
-
+# outcomes in each arm before an effect is told, and the mixture's variance, which is a floor while all were equal
+LEAST, _MIXTURE = 10, 3.0
 Range = tuple[float, float]
 
 # kana, Han, Thai and Lao are written without spaces: every character is a word
@@ -53,6 +42,7 @@ class Effect(NamedTuple):
     raw: float
     confidence: float
     spread: float
+    half: float = math.inf  # half-width of the 95 % interval around ``raw``
 
     @property
     def shrunk(self) -> float:
@@ -60,10 +50,16 @@ class Effect(NamedTuple):
         return self.confidence * self.raw
 
     def told(self, span: float) -> str:
-        """In words: the posterior mean with its spread, or that it is too early to say; rewards span ``span``."""
-        if abs(self.shrunk) <= self.spread:
+        """In words: the difference with its interval, or that it is too early to say; rewards span ``span``."""
+        if not self.known:
             return "what it adds: too early to say"
-        return f"adds {in_units(self.shrunk, span, 2, '+')} ± {in_units(self.spread, span, 2)}"
+        lo, hi = max(-span, self.raw - self.half), min(span, self.raw + self.half)
+        return f"adds {in_units(self.raw, span, 2, '+')} [{in_units(lo, span, 2, '+')}, {in_units(hi, span, 2, '+')}]"
+
+    @property
+    def known(self) -> bool:
+        """Whether the interval, which may be read after every outcome, leaves out no effect."""
+        return abs(self.raw) > self.half
 
 
 def omission_rate(n: float, *, rate: float, n0: float) -> float:
@@ -86,17 +82,24 @@ def marginal(shown: ArmSums, omitted: ArmSums, reward_range: tuple[float, float]
     pooled = (total + lo + hi) / (shown.size + omitted.size + 2.0)
     variance = (pooled - lo) * (hi - pooled)
     _, confidence = omission_lift(shown, omitted, prior=0.0, strength=variance / prior**2)
-    return Effect(contrast(shown, omitted)[0], confidence, prior * math.sqrt(1.0 - confidence))
+    gap, n = contrast(shown, omitted)
+    half = math.inf if min(shown.size, omitted.size) < LEAST else (hi - lo) * _half(n, variance / (hi - lo) ** 2)
+    return Effect(gap, confidence, prior * math.sqrt(1.0 - confidence), half)
+
+
+def _half(n: float, variance: float) -> float:
+    """Half-width of a 95 % interval around a difference that is worth ``n`` outcomes of this variance.
+
+    Robbins' normal mixture, an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024):
+    it may be read after every outcome.
+    """
+    u = n * variance + _MIXTURE
+    return math.sqrt(u * math.log(u / (_MIXTURE * 0.05**2))) / n
 
 
 def source_prior(q_init: float, sum_q: float, n: float, strength: float) -> float:
     """What to expect of a memory from a source whose ``n`` tried memories realised ``sum_q`` in all."""
     return (q_init * strength + sum_q) / (strength + n)
-
-
-def with_prior(q: float, carry: float, q_init: float, prior: float) -> float:
-    """``q`` as if it had started at ``prior``: ``carry`` is the share of the start that is still in it."""
-    return q + carry * (prior - q_init)
 
 
 def realised(q: float, carry: float, q_init: float) -> float:
@@ -120,12 +123,10 @@ def arm_outcomes(arm: ArmSums, reward_range: tuple[float, float]) -> Outcomes:
     return outcomes(arm.size, arm.size * arm.reward / arm.weight if arm.weight > 0.0 else 0.0, reward_range)
 
 
-def fails(value: float, n: float, reward_range: tuple[float, float]) -> bool:
-    """Whether a memory seems to fail always: at least four outcomes, and a value within a tenth of the range above
-    failure. That is a suspicion, no more: where little succeeds, a memory that doubles it still mostly fails.
-    """
-    lo, hi = reward_range
-    return n >= 4 and value <= lo + 0.1 * (hi - lo)
+def fails(n: float, total: float, span: Range) -> bool:
+    """Whether ``n`` rewards with this sum, four or more, are within a tenth of the range above failure on average."""
+    x = outcomes(n, total, span)
+    return x.n >= 4 and x.total <= 0.1 * x.n
 
 
 def worse(a: Outcomes, b: Outcomes, among: int = 1) -> bool:
@@ -133,112 +134,20 @@ def worse(a: Outcomes, b: Outcomes, among: int = 1) -> bool:
     return less_than(a, b) >= math.log(among / HARM_LEVEL)
 
 
+def harms(arms: tuple[ArmSums, ArmSums], span: Range) -> bool:
+    """Whether outcomes with a memory are worse than those without, where chance decided which.
+
+    Recalls look at this all the time, so it is a test that stays valid under continuous looking: it is wrong about at
+    most ``HARM_LEVEL`` of the harmless memories, ever.
+    """
+    a, b = (arm_outcomes(arm, span) for arm in arms)
+    return worse(a, b)
+
+
 def best_record(records: Sequence[Outcomes]) -> list[int]:
     """Places of the records with the most successes times success rate, at most two of them."""
     worth = [x.total * x.total / x.n if x.n > 0.0 else 0.0 for x in records]
     return sorted(range(len(records)), key=lambda i: (-worth[i], i))[:2]
-
-
-class Judgement(NamedTuple):
-    """What is known of the harm of showing a memory.
-
-    ``harmful``: known to hurt. ``leans``: outcomes speak against it, without being sure. ``look``: how often to leave
-    it out to find out, where it seems to fail always. ``effect``: what showing it adds, as far as that was measured.
-    """
-
-    harmful: bool
-    leans: bool
-    look: float
-    effect: Effect
-
-
-def judge(
-    arms: tuple[ArmSums, ArmSums], record: Outcomes, best: Outcomes, among: int, value: float, span: Range
-) -> Judgement:
-    """Whether showing a memory is known to hurt, or worth finding out.
-
-    It hurts when outcomes with it are worse than those without it, or when it fails always where another memory for
-    such tasks does not. Never while the outcomes with it are better than those without. Recalls look at this all the
-    time, so both are tests that stay valid under continuous looking; each is wrong about at most ``HARM_LEVEL`` of the
-    harmless memories, ever. Until a test has spoken there is doubt: a reason to look, not a verdict.
-
-    Args:
-        arms: outcomes with it and without it, where chance decided.
-        record: all outcomes with it, on the scale 0..1.
-        best: those of the memory with the best record of all that are recalled beside it; none when it is alone.
-        among: how many those are.
-        value: its value now, in units of reward.
-        span: the reward range.
-    """
-    shown, omitted = arms
-    if record.n <= 0.0 >= max(shown.weight, omitted.weight):
-        return Judgement(False, False, 0.0, marginal(*arms, span))  # nothing is known: most memories, of most stores
-    a, b = arm_outcomes(shown, span), arm_outcomes(omitted, span)
-    better = a.n > 0.0 and b.n > 0.0 and a.total / a.n > b.total / b.n
-    effect = marginal(*arms, span)
-    failing = fails(value, record.n, span)
-    beaten = failing and worse(record, best, max(1, among))
-    chance = 0.5 * math.erfc(effect.shrunk / effect.spread / math.sqrt(2.0))  # that it hurts, after all that was seen
-    look = 1.0 if beaten else DOUBT * min(1.0, 2.0 * chance) if failing else 0.0
-    return Judgement(not better and (beaten or worse(a, b)), effect.shrunk + 0.5 * effect.spread < 0.0, look, effect)
-
-
-def rank(
-    sim: ArrayLike,
-    trust: ArrayLike,
-    value: ArrayLike,
-    effects: Sequence[Effect],
-    *,
-    weight: float,
-    reward_range: Range,
-    spread_floor: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Scores of a pool of N candidates, and their parts: ``(score, z_sim, z_value, bonus)``, float64 ``[N]``.
-
-    ``score = (1-w) z_sim + w z_value``; the bonus is the part of measured effects.
-
-    The worth of each is its learned value, and ``MEASURED`` of its measured effect as far as that can be trusted.
-    Similarity and worth are centred and divided by their spread, but never by less than a floor, so that noise among
-    equals is not blown up to a preference. Similarity is a guess at what outcomes will say: of each candidate it counts
-    for the share ``trust``, 0..1 (all of it where the weight is 0).
-    """
-    sim_N, value_N = np.asarray(sim, np.float64), np.asarray(value, np.float64)
-    bonus_N = MEASURED * np.array([e.shrunk for e in effects])
-    span = reward_range[1] - reward_range[0]
-    z_sim = _scaled(sim_N, SIM_FLOOR)
-    if weight > 0.0:
-        z_sim = np.asarray(trust, np.float64) * z_sim
-    z_value = _scaled(value_N + bonus_N, spread_floor * span)
-    return (1.0 - weight) * z_sim + weight * z_value, z_sim, z_value, bonus_N
-
-
-def noise(share: ArrayLike, known: ArrayLike, alpha: float) -> float:
-    """Typical error of a pool's values by luck alone, as a share of the reward range.
-
-    A running mean with step ``alpha`` of outcomes that succeed with probability p varies by ``p (1-p) alpha /
-    (2-alpha)`` around it; of a value, ``share`` of the range above failure, only what is ``known`` are outcomes.
-    """
-    p = np.clip(np.asarray(share, np.float64), 0.0, 1.0)
-    return math.sqrt(float(np.mean(np.asarray(known) * p * (1.0 - p))) * alpha / (2.0 - alpha))
-
-
-def one_answer_each(
-    score: np.ndarray, value: np.ndarray, newer: Sequence[Sequence[int]], repeated: Set[int]
-) -> list[int]:
-    """Rows by falling score, without those that stand back for another answer to the same question.
-
-    Args:
-        score: of each candidate, ``[N]``.
-        value: of each, as a share of the reward range, ``[N]``: of two answers the one with the lower value stands
-            back, on a tie the older.
-        newer: by candidate, the rows of newer answers to its question; empty: there are none.
-        repeated: rows that a newer one repeats: they stand back, so that a lesson has one value.
-    """
-    beaten, value = set(repeated), np.round(value, _DIGITS)
-    for old, rows in enumerate(newer):
-        if old not in repeated:
-            beaten.update(old if value[new] >= value[old] else new for new in rows if new not in repeated)
-    return [i for i in np.argsort(-np.round(score, _DIGITS), kind="stable").tolist() if i not in beaten]
 
 
 def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
@@ -272,8 +181,3 @@ def _overlaps(bodies: Sequence[str], action: str) -> list[float]:
 def _pairs(text: str) -> set[tuple[str, str]]:
     words = _WORD.findall(text.lower())
     return {*zip(["", *words], [*words, ""], strict=True)} if words else set()
-
-
-def _scaled(x_N: np.ndarray, floor: float) -> np.ndarray:
-    centred = x_N - x_N.mean()
-    return centred / max(float(np.sqrt(np.mean(centred**2))), floor)

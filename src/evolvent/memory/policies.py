@@ -134,8 +134,7 @@ class Rule:
     candidates: str
     sources: bool
     bodies: bool
-    rivals: bool
-    nearness: bool
+    history: bool
     pairs: bool
 
 
@@ -158,9 +157,7 @@ def _rule(kind: type[Policy]) -> Rule:
         raise BadInput(
             "unknown candidates", got=candidates, expected="near, any or none", where=module.__name__, code="bad_policy"
         )
-    told |= {
-        name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "rivals", "nearness", "pairs")
-    }
+    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "history", "pairs")}
     return Rule(module=module, rank=module.rank, candidates=candidates, **told)
 
 

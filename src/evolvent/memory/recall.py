@@ -184,7 +184,8 @@ def _written(
 ) -> Recall:  # fmt: skip
     """Rank the candidates of one recall, and write its receipt."""
     request, policy = asked.request, asked.request.policy
-    seed = seed_tree(bank.seed, "recall", number) if request.seed is None else request.seed
+    # a seed that is given again and again must not be the draw: it would leave out the same memories for ever
+    seed = seed_tree(bank.seed if request.seed is None else request.seed, "recall", number)
     lots = asked.drawn(bank, found, seed)
     if lots is not found:
         found, records, texts = lots, None, _texts(db, lots.seqs)

@@ -14,8 +14,7 @@ and, where it needs them,
 - ``bounds(config, reward_range) -> (low, high)``: where a starting value may lie (default: the reward range);
 - ``CANDIDATES = "near" | "any" | "none"``: compared with the task (default), drawn at random, or nothing is shown;
 - ``SOURCES = True``: candidates come with the track records of their sources;
-- ``RIVALS = True``: candidates come with newer answers to the same question;
-- ``NEARNESS = True``: candidates come with how relevant they were where their outcomes come from;
+- ``HISTORY = True``: candidates come with their newest outcomes, and how relevant they were to the tasks of those;
 - ``PAIRS = True``: candidates come with the newest uses of memories: question, memory shown, outcome;
 - ``RETIRED``: settings that receipts may still name and that mean nothing any more;
 - ``BODIES = True``: credit is told how much of the action each shown memory answers for.
@@ -75,6 +74,14 @@ class Pairs(NamedTuple):
         return Pairs([""] * len(ids), ids, query_ND, key_ND, success_N, np.zeros(len(ids)))
 
 
+class Past(NamedTuple):
+    """An outcome of a memory: how relevant it was to the task there, the reward, and for how much of it it answers."""
+
+    relevance: float
+    reward: float
+    weight: float
+
+
 class Candidates(NamedTuple):
     """The candidates of one recall, N of them, most relevant first."""
 
@@ -86,10 +93,7 @@ class Candidates(NamedTuple):
     reward_range: tuple[float, float]
     k: int  # how many are wanted
     frozen: bool  # nothing is tried out
-    # by candidate, rows of those written under its key and kind after it had been tried; empty: not asked for
-    newer: Sequence[Sequence[int]] = ()
-    repeated: frozenset[int] = frozenset()  # rows of which one of those says the same
-    nearness: Mapping[Id, float] = MappingProxyType({})  # by id: how relevant it was at the outcomes in its value
+    history: Mapping[Id, Sequence[Past]] = MappingProxyType({})  # by id: its newest outcomes, newest first
     pairs: Pairs | None = None  # uses of memories; None: not asked for
 
     @property

@@ -264,7 +264,14 @@ def _events(
     for each, items in (parts or {reward: receipt.items}).items():
         settled = Settled(each, items, values, depths, child, weights, bank.reward_range)
         changes = checked_changes(receipt.rule.credit(receipt.policy, settled), values, receipt.policy.name)
+        # what a memory adds is a difference of whole outcomes: which part took after it is no chance
+        changes = [change._replace(ipw=0.0) if parts and change.rule == "shown" else change for change in changes]
         made += [change.event(*at, each) for change in changes]
+    if parts:
+        whole = [item._replace(shown=False, dropped=True) for item in receipt.items if item.shown]
+        settled = Settled(reward, whole, values, depths, child, weights, bank.reward_range)
+        changes = checked_changes(receipt.rule.credit(receipt.policy, settled), values, receipt.policy.name)
+        made += [change.event(*at, reward) for change in changes]
     return made if o.weight == 1.0 else [events.weighed(event, o.weight) for event in made]
 
 

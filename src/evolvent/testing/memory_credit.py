@@ -17,7 +17,7 @@ from evolvent.memory.policies import Policy, preset
 Factory = Callable[..., Memory]
 # no gate, no chance: what a check selects is what it wrote (and a start from which memq may learn without chance)
 OPEN = {"gate": -1.0, "epsilon": 0.0, "q_init": "middle"}
-LIFT = {"gate": -1.0, "margin": 2.0, "relevance": "cosine", "omit": 0.4, "omit_n0": 20.0}
+LIFT = {"gate": -1.0, "hide": 0.0, "omit": 0.4, "omit_n0": 20.0}
 
 
 class CountingEmbedder:

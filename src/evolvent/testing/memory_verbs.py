@@ -169,7 +169,7 @@ def a_filter_empties_no_recall_that_has_matches(factory: Factory) -> None:
     """It works before the k, the pool and the margin are taken: a far match is found among hundreds of near ones."""
     policies = [
         preset("memrl", gate=-1.0),
-        preset("memlift", gate=-1.0, margin=0.1, omit=0.0),
+        preset("memlift", gate=-1.0),
         preset("rag", gate=-1.0, pool=3),
         "random",
     ]

@@ -10,7 +10,6 @@ from evolvent.formulas.causal import ArmSums, push_outcome
 from evolvent.memory import lift
 
 UNIT = (0.0, 1.0)
-NOTHING = (ArmSums(), ArmSums())
 
 
 def test_by_hand():
@@ -87,40 +86,15 @@ def arms(shown, omitted):
 
 def test_low_success_is_no_harm():
     """0 of 6 where nothing succeeds, alone or beside others; and where outcomes without it are worse still."""
-    record, failing = Outcomes(6, 0), Outcomes(50, 1)
-    for best, among in ((lift.NO_OUTCOMES, 0), (failing, 9)):
-        told = lift.judge(NOTHING, record, best, among, 0.05, UNIT)
-        assert not told.harmful and told.look == lift.DOUBT, "worth finding out"
-    helps = lift.judge(arms([0] * 60 + [1] * 20, [0] * 60), Outcomes(80, 20), Outcomes(50, 10), 9, 0.03, UNIT)
-    assert not helps.harmful and not helps.leans and helps.look < 0.01
-
-
-def test_a_lucky_beginning_does_not_end_the_looking():
-    """Four successes with it and one failure without it, then it failed for ever: it was never left out again."""
-    told = lift.judge(arms([1] * 4, [0]), Outcomes(40, 7), Outcomes(31, 19), 9, 0.02, UNIT)
-    assert not told.harmful and told.look > 0.1
-
-
-def test_outcomes_lean_against_what_did_worse_and_never_where_it_did_better():
-    half = lift.judge(arms([0, 1] * 10, [0, 1] * 3), Outcomes(20, 10), lift.NO_OUTCOMES, 0, 0.5, UNIT)
-    lean = lift.judge(arms([0] * 7 + [1] * 3, [1] * 4 + [0]), Outcomes(10, 3), lift.NO_OUTCOMES, 0, 0.5, UNIT)
-    assert half[:3] == (False, False, 0.0) and not lean.harmful and lean.leans
-    assert not any(looks_doubtful(0.3, 0.02, seed) for seed in range(20)), "rare success, no doubt"
-
-
-def looks_doubtful(p_with, p_without, seed):
-    rng = np.random.default_rng(seed)
-    shown, omitted = (rng.random(n) < p for n, p in ((200, p_with), (30, p_without)))
-    return lift.judge(arms(shown, omitted), Outcomes(0, 0), lift.NO_OUTCOMES, 0, 0.5, UNIT).leans
+    assert not lift.worse(Outcomes(6, 0), Outcomes(50, 1), 9)
+    assert not lift.harms(arms([0] * 60 + [1] * 20, [0] * 60), UNIT) and not lift.harms((ArmSums(), ArmSums()), UNIT)
 
 
 def test_failing_where_others_succeed_is_harm():
-    assert lift.judge(NOTHING, Outcomes(6, 0), Outcomes(30, 27), 9, 0.05, UNIT).harmful
-    assert not lift.judge(NOTHING, Outcomes(6, 0), Outcomes(1, 1), 9, 0.05, UNIT).harmful, "one success is no record"
-    assert lift.judge(NOTHING, Outcomes(6, 0), Outcomes(30, 27), 9, 0.5, UNIT)[:3] == (False, False, 0.0), (
-        "its value recovered"
-    )
-    assert lift.judge(arms([0] * 12, [1] * 12), Outcomes(12, 0), lift.NO_OUTCOMES, 0, 0.3, UNIT).harmful
+    assert lift.worse(Outcomes(6, 0), Outcomes(30, 27), 9)
+    assert not lift.worse(Outcomes(6, 0), Outcomes(1, 1), 9), "one success is no record"
+    assert lift.fails(6, 0.0, UNIT) and not lift.fails(3, 0.0, UNIT) and not lift.fails(20, 3.0, UNIT)
+    assert lift.harms(arms([0] * 12, [1] * 12), UNIT)
 
 
 def test_the_scale_of_rewards_does_not_matter():

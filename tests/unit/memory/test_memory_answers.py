@@ -1,4 +1,4 @@
-"""memlift: one answer to a question, nothing for ancestors, and what an effect is measured from."""
+"""memlift: corrections, nothing for ancestors, and what an effect is measured from."""
 
 import json
 
@@ -11,7 +11,7 @@ from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import from_params, intact, preset, to_params
 
-SURE = {"gate": -1.0, "margin": 2.0, "omit": 0.0, "omit_harmful": 0.0}
+SURE = {"gate": -1.0}
 TASK = "revenue of May"
 
 
@@ -19,56 +19,37 @@ def opened(**changed):
     return Memory(policy=preset("memlift", **{**SURE, **changed}), embedder="hash:32")
 
 
-def test_one_answer_each_by_hand():
-    score, value = np.array([3.0, 2.0, 1.0, 0.5]), np.array([0.7, 0.7, 0.9, 0.1])
-    none = [[], [], [], []]
-    assert lift.one_answer_each(score, value, none, frozenset()) == [0, 1, 2, 3]
-    assert lift.one_answer_each(score, value, (), frozenset()) == [0, 1, 2, 3]
-    assert lift.one_answer_each(score, value, [[1], [], [], []], frozenset()) == [1, 2, 3]  # a tie: the newer
-    assert lift.one_answer_each(score, value, [[], [], [3], []], frozenset()) == [0, 1, 2]  # the better
-    # 0 says what 2 says: 2 alone speaks for it, against 1
-    assert lift.one_answer_each(score, value, [[1, 2], [2], [], []], frozenset({0})) == [2, 3]
-
-
 def test_a_correction_takes_the_place_of_what_failed_and_gives_it_back():
-    with opened() as memory:
+    with opened(k=1) as memory:
         old = memory.remember(TASK, "SELECT gross")
-        for reward in (1.0, 1.0, 1.0, 0.0):
+        for reward in (1.0, 1.0, 0.0, 0.0, 0.0):
             memory.settle(memory.recall(TASK), reward)
         new = memory.remember(TASK, "SELECT net", source="reviewer")
         assert memory.recall(TASK).ids == [new]
-        while memory.get(new).value >= memory.get(old).value:
-            r = memory.recall(TASK)
-            assert r.ids == [new]
-            memory.settle(r, 0.0)
-        assert memory.recall(TASK).ids == [old] and memory.recall(TASK, frozen=True).ids == [old]
+        for _ in range(6):
+            memory.settle(r := memory.recall(TASK), 0.0)
+            if r.ids == [old]:
+                break
+        assert r.ids == [old] and memory.recall(TASK, frozen=True).ids == [old]
 
 
-def test_what_is_written_together_or_of_another_kind_is_shown_together():
+@pytest.mark.parametrize("failures", [1, 2, 6])
+@pytest.mark.parametrize(
+    ("asked", "corrected"),
+    [
+        ("revenue of May", "how much did we earn in May"),
+        ("revenue of May", "revenue of May, net"),
+        ("the tablet won't go online", "no wifi on the tablet"),
+    ],
+)
+def test_a_correction_under_other_words_wins_at_once_where_it_was_written(asked, corrected, failures):
+    """It stands under the words of the question that went wrong; the older note is nearer to its own words alone."""
     with opened() as memory:
-        both = [memory.remember(TASK, "amounts are in cents"), memory.remember(TASK, "returns are negative")]
-        assert sorted(memory.recall(TASK).ids) == both
-        memory.settle(memory.recall(TASK), 0.0)
-        assert sorted(memory.recall(TASK).ids) == both
-        third = memory.remember(TASK, "why it failed", kind="reflection")
-        assert sorted(memory.recall(TASK).ids) == [*both, third]
-        other = memory.remember("revenue of June", "SELECT gross")
-        assert other in memory.recall(TASK, k=9).ids
-
-
-def test_a_lesson_that_is_repeated_has_one_value():
-    """The agent's own success repeats the correction that it copied: the older of the two speaks no more."""
-    with opened() as memory:
-        told = memory.remember(TASK, "SELECT net", source="reviewer")
-        for _ in range(9):
-            memory.settle(memory.recall(TASK), 1.0)
-        own = memory.remember(TASK, "SELECT net", polarity="success", parents=[told])
-        assert memory.recall(TASK).ids == [own]
-        for _ in range(3):
-            memory.settle(memory.recall(TASK), 0.0)
-        assert memory.get(own).value < memory.get(told).value and memory.recall(TASK).ids == [own]
-        avoid = memory.remember(TASK, "SELECT net", polarity="failure")
-        assert avoid in memory.recall(TASK).ids  # the opposite of what was said, not a copy of it
+        memory.remember(asked, "the old way")
+        for _ in range(failures):
+            memory.settle(memory.recall(corrected), 0.0)
+        new = memory.remember(corrected, "the new way", source="reviewer")
+        assert memory.recall(corrected).ids[:1] == [new]
 
 
 def test_a_childs_successes_do_not_launder_its_ancestors_failures():
@@ -112,7 +93,7 @@ def test_what_had_no_room_does_not_bias_the_effect():
     effects = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
-        with opened(omit=0.4, omit_n0=1e9) as memory:
+        with opened(omit=0.4, omit_n0=1e9, hide=0.0, prior_n0=1e6) as memory:  # one order for ever
             first = memory.remember(TASK, "first", value=1.0)
             second = memory.remember(TASK + " by customer", "second", value=0.5)
             for _ in range(250):
@@ -134,10 +115,73 @@ def test_receipts_with_settings_that_are_gone_settle():
         from_params(json.dumps({**params, "tracer": 0.3}, sort_keys=True))
 
 
-def test_one_outcome_is_too_early_for_an_effect():
-    early = lift.marginal(lift.ArmSums(2.0, 2.0, 1.5), lift.ArmSums(0.0, 2.0, 4.0), (0.0, 1.0))
-    assert early.raw == 1.0 and early.told(1.0) == "what it adds: too early to say"
-    late = lift.marginal(lift.ArmSums(80.0, 100.0, 100.0), lift.ArmSums(30.0, 100.0, 100.0), (0.0, 1.0))
-    assert late.told(1.0) == f"adds {late.shrunk:+.2f} ± {late.spread:.2f}" and late.shrunk == pytest.approx(
-        0.475, abs=0.01
-    )
+def arms(won, lost, without_won, without_lost):
+    """Arms of outcomes without weights."""
+    n, m = won + lost, without_won + without_lost
+    return lift.ArmSums(won, n, n), lift.ArmSums(without_won, m, m)
+
+
+@pytest.mark.parametrize("some", [(2, 0, 0, 2), (9, 0, 0, 9), (5, 5, 5, 5), (30, 10, 20, 20), (0, 20, 0, 20)])
+def test_it_is_too_early_for_an_effect(some):
+    early = lift.marginal(*arms(*some), (0.0, 1.0))
+    assert not early.known and early.told(1.0) == "what it adds: too early to say"
+
+
+@pytest.mark.parametrize("some", [(80, 20, 30, 70), (20, 80, 70, 30)])
+def test_an_effect_is_told_with_its_interval(some):
+    late = lift.marginal(*arms(*some), (0.0, 1.0))
+    assert late.known and late.half == pytest.approx(0.217, abs=0.001)
+    assert late.told(1.0).startswith(f"adds {late.raw:+.2f} [{late.raw - late.half:+.2f}, ")
+
+
+def test_a_note_without_an_effect_is_hardly_ever_said_to_have_one():
+    """Looked at after every outcome: 200 null notes of 300 outcomes each, a fifth of them without it."""
+    said = 0
+    for seed in range(200):
+        rng, sums = np.random.default_rng(seed), [0, 0, 0, 0]
+        for _ in range(300):
+            sums[2 * int(rng.random() < 0.2) + int(rng.random() < 0.5)] += 1
+            if lift.marginal(*arms(sums[1], sums[0], sums[3], sums[2]), (0.0, 1.0)).known:
+                said += 1
+                break
+    assert said <= 12, said  # a twentieth is ten; by one deviation it was half of them
+
+
+def test_outcomes_of_parts_enter_an_effect_as_a_whole():
+    """A note beside a hard part changes nothing: both arms have the reward of the whole answer."""
+    effects = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        with opened(omit=0.4, omit_n0=1e9, hide=0.0) as memory:
+            memory.remember(TASK, "easy: add the taxes", value=1.0)
+            hard = memory.remember(TASK + " by customer", "hard: join the ledger", value=0.9)
+            for _ in range(200):
+                r, easy = memory.recall(TASK), float(rng.random() < 0.9)
+                memory.settle(
+                    r, (easy + 0.0) / 2, parts=[("easy: add the taxes", easy), ("hard: join the ledger", 0.0)]
+                )
+            effects.append(memory.get(hard).lift)
+            assert memory.get(hard).value < 0.2 and verify(memory) == [] and memory.rebuild_values() == 0
+    assert abs(np.mean(effects)) < 0.05, effects
+
+
+def test_one_seed_given_again_and_again_is_not_the_draw():
+    with opened(omit=0.5, omit_n0=1e9, hide=0.0) as memory:
+        for i in range(3):
+            memory.remember(f"{TASK} {i}", f"body {i}", merge=None)
+        memory.settle(memory.recall(TASK), 1.0)
+        omitted = [memory.recall(TASK, seed=7).omitted for _ in range(60)]
+        assert 10 < sum(bool(some) for some in omitted) < 60
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(told):
+    """Two notes that help together only: shown behind another, the used one answers for no more than by its place."""
+    with opened() as memory:
+        a, b, c = (memory.remember(TASK, body, merge=None) for body in ("first do this", "then do that", "or nothing"))
+        r = memory.recall(TASK)
+        assert r.ids == [c, b, a]
+        changes = {x.id: x.weight for x in memory.settle(r, 0.0, action="then do that" if told else None)}
+        assert changes[b] == lift.BEHIND_WEIGHT
+        changes = {x.id: x.weight for x in memory.settle(memory.recall(TASK), 1.0, action="then do that")}
+        assert changes[b] == 1.0

@@ -8,6 +8,7 @@ from evolvent.memory import candidates, keys
 from evolvent.memory.maintenance import transfer
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
 
 ANGLES = {"north": 0.0, "a little east": 8.0, "east of north": 30.0, "north-east": 50.0, "east": 90.0}
 
@@ -129,7 +130,7 @@ def test_hundreds_of_keys_of_one_memory_are_each_asked_for_and_compared_once(mon
     monkeypatch.setattr(
         candidates, "hybrid", lambda task, texts, cosine: compared.append(len(texts)) or hybrid(task, texts, cosine)
     )
-    with Memory(policy="memlift", embedder="hash:64") as memory:
+    with Memory(policy=preset("memlift", relevance="hybrid"), embedder="hash:64") as memory:
         rows = [{"key": f"reset the printer {i}", "body": "hold the button", "merge": 0.0} for i in range(300)]
         rows += [{"key": f"reset the camera {i}", "body": f"card {i}"} for i in range(40)]
         memory.remember_many(rows)

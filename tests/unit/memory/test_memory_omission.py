@@ -44,7 +44,7 @@ def test_the_default_measures_what_a_companion_adds():
     """Two memories that are always recalled together: the effect found for the second is near the truth."""
     import numpy as np
 
-    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.3, omit_n0=1e9)
+    policy = preset("memlift", gate=-1.0, omit=0.3, omit_n0=1e9)
     effects = []
     for seed in range(6):
         with Memory(policy=policy, embedder="hash:32", seed=seed) as memory:
@@ -57,43 +57,34 @@ def test_the_default_measures_what_a_companion_adds():
     assert abs(np.mean([e for e in effects if e is not None]) - 0.4) < 0.12, effects
 
 
-@pytest.mark.parametrize("omit", [0.0, 0.2])
-def test_what_always_fails_is_measured_and_then_withheld(omit):
-    """Alone in its pool nothing would ever be left out, and nobody would know that the agent does well without it."""
-    policy = preset("memlift", gate=-1.0, margin=2.0, omit=omit)
+def test_what_is_measured_to_harm_is_withheld():
+    """Behind a note that helps: outcomes with it are worse than those without."""
+    policy = preset("memlift", gate=-1.0, hide=0.0, omit=0.3, omit_n0=1e9)
     with Memory(policy=policy, embedder="hash:32") as memory:
-        bad = memory.remember("task", "wrong")
-        for _ in range(60):
+        good, bad = memory.remember("task", "right", value=1.0), memory.remember("task at hand", "wrong", value=0.9)
+        for number in range(200):
             recall = memory.recall("task")
-            memory.settle(recall, 0.0 if recall.items else 1.0)
+            memory.settle(recall, 0.5 + 0.1 * (number % 3) - 0.5 * (bad in recall.ids))
+        assert memory.recall("task", frozen=True).ids == [good]
         recalls = [memory.recall("task") for _ in range(100)]
-        withheld = sum([item.id for item in r.omitted] == [bad] for r in recalls)
-        assert withheld > 70, withheld
-        shown = [item for r in recalls for item in r.items]
-        assert all(item.propensity == pytest.approx(0.1) for item in shown)
-        assert not memory.recall("task", frozen=True).items and audit(memory)["harmful"]["memories"] == 1
+        assert sum(bad in r.ids for r in recalls) < 30
+        assert [row["id"] for row in audit(memory)["harmful"]["worst"]] == [bad]
 
 
-def test_what_fails_where_everything_fails_is_doubted_less_and_less_but_not_withheld():
-    policy = preset("memlift", gate=-1.0, margin=2.0)
-    with Memory(policy=policy, embedder="hash:32") as memory:
+def test_by_default_nothing_is_left_out():
+    with Memory(embedder="hash:32") as memory:
+        for i in range(4):
+            memory.remember(f"task {i}", f"body {i}", merge=None)
+        for i in range(40):
+            recall = memory.recall("task 1")
+            assert not recall.omitted and all(item.propensity == 1.0 for item in recall.items)
+            memory.settle(recall, float(i % 2))
+
+
+@pytest.mark.parametrize("omit", [0.0, 0.2])
+def test_what_fails_where_everything_fails_is_not_withheld(omit):
+    with Memory(policy=preset("memlift", gate=-1.0, omit=omit), embedder="hash:32") as memory:
         hard = memory.remember("task", "no worse than nothing")
-        shown = []
-        for _ in range(200):
-            recall = memory.recall("task")
-            shown.append(bool(recall.items))
-            memory.settle(recall, 0.0)
-        assert sum(shown[100:]) > 70, sum(shown[100:])
+        for _ in range(60):
+            memory.settle(memory.recall("task"), 0.0)
         assert memory.recall("task", frozen=True).ids == [hard] and not audit(memory)["harmful"]["memories"]
-
-
-def test_some_success_against_none_without_it_ends_most_of_the_doubt():
-    policy = preset("memlift", gate=-1.0, margin=2.0)
-    with Memory(policy=policy, embedder="hash:32", seed=1) as memory:
-        memory.remember("task", "rarely works, but nothing else does")
-        for number in range(60):
-            recall = memory.recall("task")
-            memory.settle(recall, float(bool(recall.items) and number % 8 == 7))
-        assert memory.items()[0].lift > 0.0
-        assert sum(bool(memory.recall("task").items) for _ in range(40)) > 25
-        assert memory.recall("task", frozen=True).items and not audit(memory)["harmful"]["memories"]

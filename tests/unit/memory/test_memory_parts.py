@@ -34,7 +34,7 @@ def rewards(changes):
 
 def test_each_memory_earns_what_took_after_it(memory):
     recall = memory.recall(TASK)
-    assert recall.ids == ["m1", "m2", "m3"]
+    assert recall.ids == ["m3", "m2", "m1"]
     changes = memory.settle(recall, None, parts=PARTS)
     assert rewards(changes) == {"m1": 1.0, "m2": 0.0, "m3": 0.5}  # a remark that nothing took after has all parts
     assert memory.get("m1").value > memory.get("m3").value > memory.get("m2").value

@@ -72,13 +72,15 @@ def test_the_nearest_stays_however_many_keys_share_words_with_the_task(right, ta
     with Memory(sync="normal") as memory:
         memory.remember_many([{"key": key, "body": key, "merge": None} for key in [right, *many, *OTHERS]])
         assert memory.recall(task, k=1, policy="rag").items[0].key == right
-        pool = [row["key"] for row in memory.explain(memory.recall(task, frozen=True)).data["pool"]]
-        assert right in pool and len(pool) <= memory.policy.pool
+        for relevance in ("cosine", "hybrid"):
+            recall = memory.recall(task, policy=preset("memlift", relevance=relevance), frozen=True)
+            pool = [row["key"] for row in memory.explain(recall).data["pool"]]
+            assert right in pool and len(pool) <= memory.policy.pool
 
 
 def test_similarity_is_the_cosine_and_relevance_what_ranks(memory):
     key, task = PAIRS[0]
-    recall = memory.recall(task, frozen=True)
+    recall = memory.recall(task, policy=preset("memlift", relevance="hybrid"), frozen=True)
     item = next(i for i in recall.items if i.key == key)
     a, b = memory.embedder.embed([key, task])
     assert (
@@ -112,7 +114,8 @@ def test_a_rare_word_decides_between_keys_that_share_the_constants():
     keys = [f"{what} flights of United in May" for what in ("long-haul", "red-eye", "cancelled", "late")]
     with Memory(sync="normal") as memory:
         memory.remember_many([{"key": key, "body": key, "merge": None} for key in keys])
-        assert memory.recall("Red-eye flights out of Newark in February", frozen=True).items[0].key == keys[1]
+        words = preset("memlift", relevance="hybrid")
+        assert memory.recall("Red-eye flights out of Newark in February", policy=words).items[0].key == keys[1]
 
 
 def test_a_gate_belongs_to_its_embedder_and_a_receipt_tells_it():

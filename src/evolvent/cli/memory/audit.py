@@ -153,7 +153,7 @@ def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
 
 
 def _harmful(bank: Bank) -> list[dict[str, Any]]:
-    """Active memories that lower the reward, worst first, by the test of recall with the whole scope as neighbours."""
+    """Active memories that lower the reward, worst first, where chance or another memory shows it."""
     span = bank.reward_range
     width = span[1] - span[0]
     rows = bank.store.rows(
@@ -172,17 +172,17 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
     for seq, objective, stage, source, v in records:
         x, some = lift.outcomes(v.n, v.sum_r, span), best[objective, stage]
         other = next((o for o in some if o != x), lift.NO_OUTCOMES)
-        if not lift.judge(v.arms, x, other, len(known[objective, stage]) - 1, v.q, span).harmful:
+        measured, beside = lift.harms(v.arms, span), max(1, len(known[objective, stage]) - 1)
+        if not measured and not (lift.fails(v.n, v.sum_r, span) and lift.worse(x, other, beside)):
             continue
         effect = lift.marginal(*v.arms, span)
         adds = f"{effect.told(width)} (with it {v.n}, without it {v.n_omitted} outcomes)"
-        theirs = in_units(span[0] + width * other.total / max(other.n, 1.0), width, 2)  # a record is on the scale 0..1
-        beside = f"value {in_units(v.q, width, 2)} after {v.n} outcomes, where another memory has {theirs}"
+        mean, theirs = (in_units(span[0] + width * o.total / max(o.n, 1.0), width, 2) for o in (x, other))
         found.append(
             {
                 "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
                 "n": v.n, "n_omitted": v.n_omitted, "lift": effect.shrunk if effect.confidence > 0 else None,
-                "why": adds if effect.raw < 0.0 else beside,
+                "why": adds if measured else f"mean {mean} of {v.n} outcomes, where another memory has {theirs}",
             }
         )  # fmt: skip
     return sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))

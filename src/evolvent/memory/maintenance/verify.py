@@ -209,8 +209,9 @@ def _credit(bank: Bank) -> Iterator[Row]:
         if policies.pays_all_shown(params):
             yield f"{receipt_id(number)}, {memory_id(seq)}", "shown and settled without a value event", "one"
     for event, seq in bank.store.rows(
-        "SELECT e.seq, e.memory_id FROM value_event e LEFT JOIN recall_item i ON i.recall_id = e.recall_id "
-        f"AND {_PAID} = e.memory_id AND i.selected AND e.rule = CASE WHEN i.shown THEN 'shown' ELSE 'omitted' END "
+        "SELECT e.seq, e.memory_id FROM value_event e JOIN outcome o ON o.outcome_id = e.outcome_id "
+        f"LEFT JOIN recall_item i ON i.recall_id = e.recall_id AND {_PAID} = e.memory_id AND i.selected AND (e.rule = "
+        "CASE WHEN i.shown THEN 'shown' ELSE 'omitted' END OR (o.parts IS NOT NULL AND e.weight = 0)) "
         "WHERE e.rule <> 'ancestor' AND i.recall_id IS NULL"
     ):
         yield f"event {event} of {memory_id(seq)}", "credit for what was not shown", "none"
