@@ -16,7 +16,7 @@ from evolvent.memory import events, keys, lift, replay
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.health import MAIN_STAGE, STATUS
 from evolvent.memory.index.index import SIM_DIGITS
-from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
+from evolvent.memory.items import Explanation, Item, Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.maintenance import when
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
@@ -33,9 +33,9 @@ _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
 
-def explain(bank: Bank, subject: Recall | str) -> Explanation:
-    """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall)."""
-    if isinstance(subject, str) and subject.startswith("m"):
+def explain(bank: Bank, subject: Recall | Recalled | Item | str) -> Explanation:
+    """The ledger of a memory ("m3", or an item of it) or of a receipt ("r7" or the Recall)."""
+    if isinstance(subject, Item | Recalled) or (isinstance(subject, str) and subject.startswith("m")):
         return of_memory(bank, bank.memory_seq(subject, "explain"))
     return of_recall(bank, bank.receipt_seq(subject, "explain"))
 

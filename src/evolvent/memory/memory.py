@@ -165,8 +165,10 @@ class Memory(Mending):
         )
         return recall.search(self.bank, asked)
 
-    def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
-        """Say which memories were really in the prompt, and so are credited; without it, all selected ones count.
+    def shown(self, recalled: Recall | str, ids: Sequence[str | Recalled] | None = None) -> None:
+        """Say which memories (items of the recall, or their ids) were really in the prompt, and so are credited.
+
+        Without it, all selected ones count.
 
         Calling again before settling replaces the earlier call. The order of ``ids`` tells nothing: where credit goes
         by place, it goes by that of the recall.
@@ -179,7 +181,7 @@ class Memory(Mending):
     def settle(
         self,
         recalled: Recall | str,
-        reward: float | None,
+        reward: float | bool | None,
         *,
         source: str = "env",
         valid: bool = True,
@@ -197,7 +199,8 @@ class Memory(Mending):
 
         Args:
             recalled: the receipt.
-            reward: within the memory's reward range; None is allowed when not valid.
+            reward: within the memory's reward range; a truth value is one end of it (False: failure). None is allowed
+                when not valid.
             source: env, tests, judge, human or proxy: who says so.
             valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
             objective: which value learns; each has its own.
@@ -237,7 +240,7 @@ class Memory(Mending):
         *,
         kind: str = "case",
         polarity: str = "neutral",
-        parents: Recall | str | Sequence[str] = (),
+        parents: Recall | str | Sequence[str | Recalled] = (),
         source: str = "self",
         value: float | None = None,
         merge: float | None = 0.98,
@@ -253,7 +256,7 @@ class Memory(Mending):
             kind: case, script, reflection, …: a free word to filter recalls by.
             polarity: success, failure, mixed or neutral.
             parents: the recall it was made under, or its receipt's id (what that showed becomes its provenance), or
-                memory ids.
+                memories (ids, or items of a recall).
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
             merge: equal bodies of one kind and metadata merge, found by all keys, when their keys' cosine reaches
@@ -292,7 +295,7 @@ class Memory(Mending):
         """
         return write.update(self.bank, id, key=key, body=body, metadata=metadata, reason=reason)
 
-    def explain(self, subject: Recall | str) -> Explanation:
+    def explain(self, subject: Recall | Recalled | Item | str) -> Explanation:
         """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
         return explain.explain(self.bank, subject)
 

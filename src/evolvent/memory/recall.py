@@ -32,6 +32,7 @@ from evolvent.memory.text import (
     flag,
     in_units,
     listed,
+    storable,
     whole,
 )
 
@@ -104,7 +105,7 @@ class _Asked:
 def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     """Vectors of tasks: new texts are embedded together, and no lock is held meanwhile."""
     clean = partial(clean_text, what="the task", where="recall", limit=MAX_KEY_CHARS, mask=bank.mask)
-    tasks = each_row([request.task for request in requests], clean, "tasks")
+    tasks = each_row([storable(request.task) for request in requests], clean, "tasks")
     digests = [content_hash(task) for task in tasks]
     compared = [rule_of(request.policy).candidates == "near" for request in requests]
     near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}
@@ -338,7 +339,7 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     return ", ".join(parts)
 
 
-def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
+def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None:
     """Record which of the selected memories survived prompt assembly; only those are credited."""
     where = f"shown({receipt_id(number)!r})"
     with bank.store.write() as db:
@@ -347,12 +348,13 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
         ).fetchall()
         offered = {memory_id(seq): seq for seq, _ in rows}
         names = list(offered) if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
+        names = [name.id if isinstance(name, Recalled) else name for name in names]
         for name in names:
             if not isinstance(name, str) or name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall", code="not_handed_out", got=name, where=where,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
-                    do="list only items of recall.items; what was omitted must not be shown",
+                    do="list only those of recall.ids; what was omitted must not be shown",
                 )  # fmt: skip
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:

@@ -115,15 +115,16 @@ class Scopes:
         found = {name: one.search(task, k=k, **options) for name, one in self.memories.items()}
         return list(self._best(found, k))
 
-    def shown(self, recalled: ScopedRecall, ids: Sequence[str] | None = None) -> None:
-        """Say which items are really in the prompt (default: all of them); see ``Memory.shown``.
+    def shown(self, recalled: ScopedRecall, ids: Sequence[str | Recalled] | None = None) -> None:
+        """Say which items (or their ids) are really in the prompt (default: all); see ``Memory.shown``.
 
         Takes the recall itself: its id does not say which items of which scope were among the best.
         """
         needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.shown")
         self._receipts(recalled, "Scopes.shown")
         every = recalled.ids if ids is None else ids
-        wanted = listed(every, what="ids", expected="a sequence of ids", where="Scopes.shown")
+        named = listed(every, what="ids", expected="a sequence of ids", where="Scopes.shown")
+        wanted = [one.id if isinstance(one, Recalled) else one for one in named]
         for id in wanted:
             recalled.scope_of(id)
         for name, receipt in recalled.receipts.items():

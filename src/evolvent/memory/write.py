@@ -14,7 +14,7 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.items import Recall, memory_id
+from evolvent.memory.items import Recall, Recalled, memory_id
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.secrets import MASK
@@ -92,14 +92,14 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     )  # fmt: skip
 
 
-def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[Iterable[int], int | None]:
+def _parents(bank: Bank, parents: Recall | str | Sequence[str | Recalled]) -> tuple[Iterable[int], int | None]:
     """Rows of the parents, each once, and the receipt where one was given."""
     where = "remember(parents=…)"
     if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
         number = bank.receipt_seq(parents, where)
         rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
         return [row[0] for row in rows], number
-    expected = "a Recall, a receipt's id or a sequence of memory ids"
+    expected = "a Recall, a receipt's id or a sequence of memories (ids or items)"
     ids = listed(parents, what="parents", expected=expected, where=where)
     return dict.fromkeys(bank.owner_seq(p, where) for p in ids), None
 

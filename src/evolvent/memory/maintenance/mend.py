@@ -42,7 +42,7 @@ class Mending:
         def change(act: Act) -> None:
             act.set_status([seq for seq in in_recall(act, seqs) if act.status(seq) != "archived"], "archived")
 
-        return perform(self.bank, "archive", id, reason, change, dry_run)
+        return perform(self.bank, "archive", _named(seqs), reason, change, dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
         """Take memories out of recall that are not to be trusted.
