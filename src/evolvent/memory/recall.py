@@ -347,8 +347,8 @@ def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None
             "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted", (number,)
         ).fetchall()
         offered = {memory_id(seq): seq for seq, _ in rows}
-        names = list(offered) if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
-        names = [name.id if isinstance(name, Recalled) else name for name in names]
+        every = offered if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
+        names = [one.id if isinstance(one, Recalled) else one for one in every]
         for name in names:
             if not isinstance(name, str) or name not in offered:
                 raise BadInput(
@@ -359,8 +359,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid"  # also where that was voided since
-        if db.execute(settled, (number,)).fetchone():
+        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():  # voided since or not
             raise BadInput(
                 "the receipt is settled already", where=where, code="settled_already", do="call shown() before settle()"
             )
