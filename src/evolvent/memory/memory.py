@@ -35,7 +35,8 @@ class Memory(Mending):
     Args:
         path: SQLite file (created when missing) or ``":memory:"``.
         policy: a rule (rag, memp, memento, memrl, memq, memlift, none, or your "my_rule.py"), or its ``Config``.
-        embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one.
+        embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one. Its first
+            vector binds a store to it.
         scope: which part of the store.
         seed: of exploration and omission; with it, a sequence of calls has one result.
         reward_range: ``(failure, success)``, bounds of every reward; default: what the scope was made with, (0, 1) for

@@ -229,3 +229,25 @@ def the_embedder_of_a_store_can_be_changed(factory: Factory) -> None:
             memory.reembed("hash:16")
     with factory("a", policy=policy, scope="other") as other:
         assert other.embedder.id == "hash:32" and other.recall("task of the other").ids == [a]
+
+
+def an_embedder_binds_from_the_first_vector_on(factory: Factory) -> None:
+    """What could not be loaded, or never embedded anything, is not the embedder of the store for ever."""
+
+    class Missing:
+        id, dim = "missing", 8
+
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            raise StoreError("not installed", got=len(texts), code="embedder_failed")
+
+    with make(factory, embedder=Missing()) as first:
+        with refused("to write without an embedder", StoreError):
+            first.remember("task one", "body")
+        with make(factory, embedder="hash:32", scope="other") as second:
+            with refused("what the store had noted before", StoreError, "embedder_changed"):
+                first.recall("task one")
+            assert second.recall("task one").ids == [] and second.embedder.id == "hash:32"
+        with refused("another one after the first vector, which was that of a task", StoreError, "other_embedder"):
+            make(factory)
+    with factory("a", policy="memrl") as again:
+        assert again.embedder.id == "hash:32" and again.remember("task one", "body") == "m1" and verify(again) == []
