@@ -9,6 +9,7 @@ import pytest
 
 from evolvent.core.errors import EvolventError
 from evolvent.memory.maintenance import transfer
+from evolvent.memory.maintenance.drop import drop_scope
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -98,7 +99,7 @@ class Story:
 
     def drop(self, m):
         if self.rng.random() < 0.2:
-            gone = self.ways[0].drop_scope(OTHER, "why")
+            gone = drop_scope(self.ways[0].bank.store, OTHER, "why")
             self.ways[1].close()
             self.ways[1] = self.open(OTHER)
             return {table: n for table, n in gone.items() if table != "memory_vector"}  # a copy that one engine keeps

@@ -14,7 +14,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import as_vectors
 from evolvent.memory.index.index import Index
-from evolvent.memory.items import Item, Recall, Recalled
+from evolvent.memory.items import named
 from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import GONE, Connection, Search, Store, among, put_text
@@ -200,8 +200,8 @@ def put_vector(db: Connection, model: str, digest: str, text: str, vec: np.ndarr
 
 
 def parse_id(id_: object, letter: str, what: str, where: str) -> int:
-    """``"m12"`` to 12; what has an id (a Recall, one of its items, an Item) stands for it."""
-    id_ = id_.id if isinstance(id_, Recall | Recalled | Item) else id_
+    """``"m12"`` to 12; what has an id stands for it."""
+    id_ = named(id_)
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
     expected = f"{letter!r} and a number, e.g. '{letter}12'"

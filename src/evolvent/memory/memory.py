@@ -15,8 +15,9 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory import explain, kept, ledger, recall, replay, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
-from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
-from evolvent.memory.maintenance.erase import drop_scope
+from evolvent.memory.items import Explanation, Item, Recall, Recalled, Receipt, ValueChange
+from evolvent.memory.listing import Listing
+from evolvent.memory.maintenance.drop import drop_own
 from evolvent.memory.maintenance.mend import Mending
 from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import open_bank
@@ -26,7 +27,7 @@ from evolvent.memory.store.engine import Progress, Search
 from evolvent.memory.text import callback, each_row, listed
 
 
-class Memory(Mending):
+class Memory(Listing, Mending):
     """Episodic memory with learned values, beside any agent framework.
 
     One file, one scope of it (tenant, agent or project: scopes never see each other), one policy. Safe to share
@@ -181,7 +182,7 @@ class Memory(Mending):
 
     def settle(
         self,
-        recalled: Recall | str,
+        recalled: Recall | Receipt | str,
         reward: float | bool | None,
         *,
         source: str = "env",
@@ -248,6 +249,7 @@ class Memory(Mending):
         supersedes: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expires: datetime | timedelta | float | None = None,
+        created_at: datetime | str | float | None = None,
     ) -> str:
         """Keep an experience; returns its id, or the id of the memory that says the same already.
 
@@ -266,6 +268,8 @@ class Memory(Mending):
             metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16,384 bytes of
                 JSON at most.
             expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
+            created_at: when it was experienced, where that was earlier (``datetime``, ISO text or seconds since 1970).
+                The order of memories and ``rollback`` go by when they were written.
 
         Raises:
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
@@ -273,6 +277,7 @@ class Memory(Mending):
         row = {
             "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
             "value": value, "merge": merge, "supersedes": supersedes, "metadata": metadata, "expires": expires,
+            "created_at": created_at,
         }  # fmt: skip
         return self.remember_many([row])[0]
 
@@ -301,20 +306,6 @@ class Memory(Mending):
         return explain.explain(self.bank, subject)
 
     # ------------------------------------------------------------------------------------------------ keeping house
-    def get(self, id: str) -> Item:
-        """One memory, whatever its status."""
-        return explain.item_of(self.bank, id)
-
-    def items(
-        self, status: str | None = "active", *, filter: Filter | None = None, limit: int | None = None,
-        after: str | None = None,
-    ) -> list[Item]:  # fmt: skip
-        """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any), oldest first.
-
-        Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` as in ``recall``.
-        """
-        return explain.items_of(self.bank, status, filter=filter, limit=limit, after=after)
-
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
         return health(self.bank)
@@ -364,8 +355,10 @@ class Memory(Mending):
         self.close()
 
     def drop_scope(self, name: str, reason: str) -> dict[str, int]:
-        """Erase a scope with all in it, for good; returns rows by table. The memory is closed where it is its own."""
-        removed = drop_scope(self.bank, name, reason)
-        if name == self.scope:
-            self.close()
+        """Erase the scope of this memory (``name`` says so once more) with all in it, for good, and close the memory.
+
+        Returns rows by table. Another scope is dropped on the store: ``maintenance.drop.drop_scope(store, name, …)``.
+        """
+        removed = drop_own(self.bank, name, reason)
+        self.close()
         return removed

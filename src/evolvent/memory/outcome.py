@@ -157,9 +157,10 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
 
 
 def _told(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
-    """What one outcome says otherwise than the first: ``{name: (now, first)}``."""
+    """What one outcome says otherwise than the first: ``{name: (now, first)}``; not what was erased of that."""
+    words = () if first.action == "" else ("action", "parts")
     return {
         name: (getattr(o, name), getattr(first, name))
-        for name in ("valid", "reward", "source", "action", "child", "weight", "parts")
+        for name in ("valid", "reward", "source", "child", "weight", *words)
         if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
     }

@@ -10,7 +10,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.memory import settle
 from evolvent.memory.bank import parse_id
-from evolvent.memory.items import Recall, Recalled, ValueChange
+from evolvent.memory.items import Recall, Recalled, Receipt, Trace, ValueChange
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.memory import Memory
 from evolvent.memory.outcome import outcome_of
@@ -161,6 +161,18 @@ class Scopes:
         if dry_run:
             return told
         return {name: self.memories[name].revise(one, reward, reason, **options) for name, one in receipts.items()}
+
+    def find(self, text: str) -> dict[str, list[Trace]]:
+        """Every trace of a text, by scope; see ``Memory.find``. Each scope's memory erases its own."""
+        return {name: one.find(text) for name, one in self.memories.items()}
+
+    def count(self, status: str | None = "active", **options: Any) -> dict[str, int]:
+        """How many memories there are, by scope; see ``Memory.count``."""
+        return {name: one.count(status, **options) for name, one in self.memories.items()}
+
+    def open_receipts(self, **options: Any) -> dict[str, list[Receipt]]:
+        """Receipts without an outcome, by scope, also of recalls of one scope alone; see ``Memory.open_receipts``."""
+        return {name: one.open_receipts(**options) for name, one in self.memories.items()}
 
     def close(self) -> None:
         """Close the memories of all scopes; twice is allowed."""
