@@ -250,7 +250,7 @@ _OLDER_READERS = (
 
 def _wait_for_readers(db: Link, where: str) -> None:
     """Rows that an older snapshot still sees are kept when a table is written anew."""
-    (now,) = db.execute("SELECT CAST(CAST(pg_current_xact_id() AS xid) AS text)").fetchone()
+    (now,) = db.execute("SELECT CAST(txid_current() % 4294967296 AS text)").fetchone()
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while (n := db.execute(_OLDER_READERS, (now,)).fetchone()[0]) > 0:
         if time.monotonic() >= deadline:
@@ -265,7 +265,7 @@ def _wait_for_readers(db: Link, where: str) -> None:
 _MAY_RETIRE = (
     "SELECT has_function_privilege('pg_switch_wal()', 'EXECUTE') AND (SELECT rolsuper FROM pg_roles WHERE rolname = "
     "current_user) OR EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE')) "
-    "AND has_function_privilege('pg_switch_wal()', 'EXECUTE'), current_setting('wal_recycle')"
+    "AND has_function_privilege('pg_switch_wal()', 'EXECUTE'), current_setting('wal_recycle', true)"
 )
 
 
