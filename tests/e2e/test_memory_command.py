@@ -8,6 +8,7 @@ import pytest
 from command import evolvent
 
 from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
 
 
 @pytest.fixture(scope="module")
@@ -221,3 +222,30 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     out, _ = evolvent("memory", "drop-scope", store, "tenant", "--yes", cwd=tmp_path)
     assert "'tenant' is gone" in out and b"an answer" not in store.read_bytes()
     assert "every check passed" in evolvent("memory", "verify", store, cwd=tmp_path)[0]
+
+
+def test_traces_are_found_and_erased(tmp_path):
+    """From a name to nothing of it: found, counted, waited for, taken out."""
+    path = tmp_path / "m.db"
+    with Memory(path, embedder="hash:64", policy=preset("memrl", gate=-1.0)) as memory:
+        memory.remember("where does Ann Lee live?", "Elm Street", kind="note")
+        memory.remember("another", "one")
+        memory.settle(memory.recall("a refund for ann lee"), True, action="paid Ann Lee")
+        memory.recall("an open question of Ann Lee")
+    store = str(path)
+
+    def run(verb, *words):
+        return evolvent("memory", verb, *words, cwd=tmp_path)[0]
+
+    assert run("count", store).strip() == "2" and run("count", store, "--kinds", "note").strip() == "1"
+    assert [row["id"] for row in json.loads(run("list", store, "--order", "newest", "--json"))] == ["m2", "m1"]
+    assert [row["id"] for row in json.loads(run("receipts", store, "--open", "--json"))] == ["r2"]
+    found = [(row["id"], row["where"]) for row in json.loads(run("find", store, "ANN LEE", "--json"))]
+    assert found == [("m1", "key"), ("r1", "task"), ("r2", "task"), ("r1", "action")]
+    told = run("erase", store, "--find", "ann lee", "--dry-run")
+    assert "dry run" in told and len(json.loads(run("find", store, "ann lee", "--json"))) == 4
+    run("erase", store, "--find", "ann lee", "--reason", "asked for")
+    assert json.loads(run("find", store, "ann lee", "--json")) == []
+    assert [row["settled"] for row in json.loads(run("receipts", store, "--json"))] == [True]
+    assert "erase done" in run("erase", store, "m2", "r1") and run("count", store).strip() == "0"
+    assert "nothing to change" in run("compact", store, "--unsettled-days", "30")

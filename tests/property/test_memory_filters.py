@@ -2,9 +2,11 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evolvent.core.errors import BadInput
 from evolvent.memory.metadata import Metadata, parse, stored
 
 NAMES = st.sampled_from(["a", "b", "c"])
@@ -22,7 +24,16 @@ ASKED = st.one_of(
     st.fixed_dictionaries({"exists": st.booleans()}),
     st.fixed_dictionaries({"==": SCALAR, "exists": st.just(True)}),
 )
-FILTER = st.dictionaries(NAMES, ASKED, min_size=1, max_size=3)
+PLAIN = st.dictionaries(NAMES, ASKED, min_size=1, max_size=3)
+FILTER = st.recursive(
+    PLAIN,
+    lambda inner: (
+        st.dictionaries(st.sampled_from(["or", "and"]), st.lists(inner, min_size=1, max_size=3), min_size=1)
+        | st.fixed_dictionaries({"not": inner})
+        | st.tuples(PLAIN, st.lists(inner, min_size=1, max_size=2)).map(lambda two: {**two[0], "or": two[1]})
+    ),
+    max_leaves=5,
+)
 
 
 def kind(value):
@@ -47,13 +58,22 @@ def holds(meta, name, op, operand):
     return any(getattr(value, compare)(operand) for value in alike)
 
 
+def meets(meta, asked):
+    for name, want in asked.items():
+        if name in ("or", "and"):
+            held = (any if name == "or" else all)(meets(meta, each) for each in want)
+        elif name == "not":
+            held = not meets(meta, want)
+        else:
+            clauses = (want if isinstance(want, dict) else {"==": want}).items()
+            held = all(holds(meta, name, *clause) for clause in clauses)
+        if not held:
+            return False
+    return True
+
+
 def expected(metas, asked):
-    clauses = [
-        (name, op, operand)
-        for name, want in asked.items()
-        for op, operand in (want if isinstance(want, dict) else {"==": want}).items()
-    ]
-    return {seq for seq, meta in metas.items() if all(holds(meta, *clause) for clause in clauses)}
+    return {seq for seq, meta in metas.items() if meets(meta, asked)}
 
 
 class Store:
@@ -89,6 +109,29 @@ def test_columns_are_the_memories_one_by_one(rows, filters):
     before = store.read
     metadata.find(parse(filters[0], "test"))
     assert store.read == before, "what is committed is read once"
+
+
+@pytest.mark.parametrize("name", ["or", "and", "not"])
+def test_a_field_may_have_the_name_of_what_joins(name):
+    store = Store()
+    store.rows_ = [(1, stored({name: "x"})), (2, stored({name: "y"})), (3, stored({"a": "x"}))]
+    metadata = Metadata(store, 1)
+    for asked in ({name: "x"}, {name: {"==": "x"}}, {name: {"in": ["x", "z"]}}, {name: {"!=": "y", "exists": True}}):
+        assert metadata.find(parse(asked, "test"))[0].tolist() == [1], asked
+
+
+SPELLED = [
+    *({name: [{"a": 1}]} for name in ("OR", "$or", "Or", "any", "AND", "$and")),
+    *({name: {"a": 1}} for name in ("NOT", "$not")),
+    *({"or": []}, {"or": [1]}, {"not": {}}),
+]
+
+
+@pytest.mark.parametrize("asked", SPELLED, ids=str)
+def test_another_spelling_is_told_the_right_one(asked):
+    with pytest.raises(BadInput) as refused:
+        parse(asked, "test")
+    assert "filters are joined by {" in refused.value.do
 
 
 @given(META)

@@ -14,7 +14,7 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import as_vectors
 from evolvent.memory.index.index import Index
-from evolvent.memory.items import Recall
+from evolvent.memory.items import named
 from evolvent.memory.metadata import Metadata
 from evolvent.memory.policies import Policy
 from evolvent.memory.store.engine import GONE, Connection, Search, Store, among, put_text
@@ -52,10 +52,11 @@ class Bank:
         self.metadata = Metadata(self.store, self.scope_id)
 
     def forget(self) -> None:
-        """Drop what is known of vectors: some went, or are other ones."""
+        """Drop what is known of vectors and metadata: some went, or are other ones."""
         self.store.forget_files(self.scope_id)
         self.index.restart()
         self.index.model = self.embedder.id
+        self.metadata = Metadata(self.store, self.scope_id)
         with self._vectors_lock:
             self._vectors.clear()
         self._dim = 0
@@ -121,16 +122,16 @@ class Bank:
                 GONE, got=self.scope, where=self.store.where, code="unknown_scope", do="open the memory again"
             )
 
-    def memory_seq(self, id_: str, where: str) -> int:
+    def memory_seq(self, id_: object, where: str) -> int:
         """The row of a memory of this scope."""
         seq = parse_id(id_, "m", "memory", where)
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             expected = f"a memory of scope {self.scope!r}"
             do = "evolvent memory list STORE --status all, or items(None), names what there is"
-            raise BadInput("unknown memory", got=id_, expected=expected, where=where, do=do, code="unknown_memory")
+            raise BadInput("unknown memory", got=f"m{seq}", expected=expected, where=where, do=do, code="unknown_memory")
         return seq
 
-    def owner_seq(self, id_: str, where: str) -> int:
+    def owner_seq(self, id_: object, where: str) -> int:
         """The row of a memory; where a number is one more key of a memory (``memory/keys.py``), that memory's."""
         seq = self.memory_seq(id_, where)
         owner = self.store.row("SELECT parent FROM provenance WHERE child=? AND relation='key'", (seq,))
@@ -141,14 +142,15 @@ class Bank:
         row = self.store.row("SELECT query_hash FROM recall WHERE seq=? AND scope_id=?", (seq, self.scope_id))
         return None if row is None else row[0]
 
-    def receipt_seq(self, recalled: Recall | str, where: str) -> int:
+    def receipt_seq(self, recalled: object, where: str) -> int:
         """The row of a receipt of this scope."""
-        id_ = recalled.id if isinstance(recalled, Recall) else recalled
-        seq = parse_id(id_, "r", "receipt", where)
+        seq = parse_id(recalled, "r", "receipt", where)
         if self.question_of(seq) is None:
             do = "take the Recall that recall() returned, or its id, on the same store and scope"
             expected = f"a recall of scope {self.scope!r}"
-            raise BadInput("unknown receipt", got=id_, expected=expected, where=where, do=do, code="unknown_receipt")
+            raise BadInput(
+                "unknown receipt", got=f"r{seq}", expected=expected, where=where, do=do, code="unknown_receipt"
+            )
         return seq
 
 
@@ -199,7 +201,8 @@ def put_vector(db: Connection, model: str, digest: str, text: str, vec: np.ndarr
 
 
 def parse_id(id_: object, letter: str, what: str, where: str) -> int:
-    """``"m12"`` to 12."""
+    """``"m12"`` to 12; what has an id stands for it."""
+    id_ = named(id_)
     if isinstance(id_, str) and id_[:1] == letter and id_[1:].isascii() and id_[1:].isdigit() and len(id_) < 20:
         return int(id_[1:])
     expected = f"{letter!r} and a number, e.g. '{letter}12'"

@@ -12,7 +12,7 @@ import numpy as np
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.keys import OF_VALUE, Owners
-from evolvent.memory.metadata import Clause
+from evolvent.memory.metadata import Condition
 from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates, Pairs, Past
@@ -56,7 +56,7 @@ class Request:
     stage: str
     policy: Policy
     kinds: tuple[str, ...] | None
-    filter: tuple[Clause, ...]
+    filter: tuple[Condition, ...]
     seed: int | None
     frozen: bool
     is_test: bool

@@ -1,121 +1,36 @@
-"""The verb explain: who paid whom, when and why; and what lists of memories say of each."""
+"""The verb explain: who paid whom, when and why."""
 
 from __future__ import annotations
 
 import json
-import time
-from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
 from evolvent.core.strict_json import unescape
 from evolvent.memory import events, keys, lift, replay
-from evolvent.memory.bank import Bank, parse_id
-from evolvent.memory.health import MAIN_STAGE, STATUS
+from evolvent.memory.bank import Bank
 from evolvent.memory.index.index import SIM_DIGITS
-from evolvent.memory.items import Explanation, Item, Recall, memory_id, receipt_id
+from evolvent.memory.items import Explanation, Item, Recall, Recalled, memory_id, receipt_id
+from evolvent.memory.listing import items
 from evolvent.memory.maintenance import when
-from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.outcome import parts_of
 from evolvent.memory.policies import least_step
-from evolvent.memory.store.engine import Store, marks
-from evolvent.memory.text import among_words, clean_word, counted, in_units, short, whole
+from evolvent.memory.store.engine import Store
+from evolvent.memory.text import clean_word, counted, in_units, short
 
-_PIECE = 500
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
-_STATUSES = ("active", "expired", "archived", "quarantined", "superseded", "erased")
 _OF_ITEM = ("id", "key", "body", "kind", "polarity", "source", "status", "metadata", "superseded_by",
             "content_version", "merged", "created_at", "expires_at")  # fmt: skip
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 
 
-def explain(bank: Bank, subject: Recall | str) -> Explanation:
-    """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall)."""
-    if isinstance(subject, str) and subject.startswith("m"):
+def explain(bank: Bank, subject: Recall | Recalled | Item | str) -> Explanation:
+    """The ledger of a memory ("m3", or an item of it) or of a receipt ("r7" or the Recall)."""
+    if isinstance(subject, Item | Recalled) or (isinstance(subject, str) and subject.startswith("m")):
         return of_memory(bank, bank.memory_seq(subject, "explain"))
     return of_recall(bank, bank.receipt_seq(subject, "explain"))
-
-
-def item_of(bank: Bank, id_: str) -> Item:
-    """One memory, whatever its status."""
-    return items(bank, "m.seq = ?", (bank.memory_seq(id_, "get"),))[0]
-
-
-def items_of(
-    bank: Bank, status: str | None, *, filter: Filter | None = None, limit: int | None = None, after: str | None = None
-) -> list[Item]:
-    """Memories of a status (None: of any), oldest first; keys that were merged into them are none."""
-    if status is not None and not among_words(status, _STATUSES):
-        raise BadInput(
-            "unknown status",
-            got=status,
-            expected=f"None or {', '.join(_STATUSES)}",
-            where="items",
-            code="unknown_status",
-        )
-    if limit is not None:  # a number that the engines take
-        limit = min(whole(limit, what="limit", where="items", least=1), 1 << 62)
-    first = 0 if after is None else parse_id(after, "m", "memory", "items(after=…)")
-    condition, args = f"m.seq > ? AND {keys.OWN}", [first]
-    if status is not None:
-        condition, args = f"{condition} AND {STATUS} = ?", [first, time.time(), status]
-    if not (clauses := parse(filter, "items(filter=…)")):
-        return items(bank, condition, args, limit=limit)
-    only, without = bank.metadata.find(clauses)
-    if only is None:
-        every = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? ORDER BY seq", (bank.scope_id,))
-        only = np.array([seq for (seq,) in every], np.int64)
-    else:  # of what was erased since, nothing is left to filter by
-        condition += " AND m.meta IS NOT NULL"
-    left = np.setdiff1d(only[only > first], without, assume_unique=True)
-    found: list[Item] = []
-    for start in range(0, len(left), _PIECE):
-        piece = left[start : start + _PIECE].tolist()
-        more = None if limit is None else limit - len(found)
-        found += items(bank, f"{condition} AND m.seq IN ({marks(len(piece))})", [*args, *piece], limit=more)
-        if limit is not None and len(found) >= limit:
-            break
-    return found
-
-
-def items(bank: Bank, condition: str, args: Sequence[Any], *, limit: int | None = None) -> list[Item]:
-    """Stored memories that meet a condition on table m, with their value in the stage of most outcomes."""
-    # a page is read in the order of numbers, and not the whole scope for it
-    scope = "m.scope_id" if limit is None else "+m.scope_id"
-    rows = bank.store.rows(
-        f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
-        "m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, coalesce(v.stage, ''), "
-        f"{events.JOINED} FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
-        f"JOIN text_blob b ON b.hash = m.body_hash {MAIN_STAGE} "
-        f"WHERE {scope} = ? AND {condition} ORDER BY m.seq LIMIT ?",
-        (time.time(), bank.policy.objective, bank.scope_id, *args, 1 << 62 if limit is None else limit),
-    )
-    parents: dict[int, list[str]] = defaultdict(list)
-    for child, parent in bank.store.rows_among(
-        "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
-        "AND child IN ({}) ORDER BY child, parent",
-        [row[0] for row in rows],
-    ):
-        parents[child].append(memory_id(parent))
-    return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
-
-
-def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
-    seq, key, body, kind, polarity, source, status, newer, version, merged, at, meta, expires_at = row[:13]
-    start, stage = row[13:15]
-    v = events.Value(*row[15:])
-    effect = lift.marginal(*v.arms, bank.reward_range)
-    return Item(
-        id=memory_id(seq), key=key, body=body, kind=kind, polarity=polarity, source=source, status=status, value=v.q,
-        start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range, least_step(bank.policy)),
-        lift=effect.shrunk if effect.confidence > 0 else None, n_omitted=v.n_omitted, parents=parents,
-        superseded_by=memory_id(newer) if newer else None, content_version=version, merged=merged, created_at=at,
-        metadata=json.loads(meta or "{}"), expires_at=expires_at, stage=stage,
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------------- one memory

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 from evolvent.memory.secrets import MASK
+
+# of lists of memories
+Order = Literal["oldest", "newest", "created", "value", "outcomes"]
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,37 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Receipt:
+    """A recall as the store keeps it: what was asked and shown, and whether an outcome was told.
+
+    ``task`` is empty where it was erased, ``created_at`` seconds since 1970. ``settle`` takes it, or its ``id``.
+    """
+
+    id: str
+    task: str
+    stage: str
+    policy: str
+    shown: tuple[str, ...]
+    settled: bool
+    created_at: float
+    is_test: bool = False
+    frozen: bool = False
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Where a text stands: ``id`` of a memory (m3), receipt (r7), line of the log (a2) or kept value (kept:NAME).
+
+    ``where`` says in what: key, body, metadata, source, kind; task, action, idempotency key; log; kept. ``text`` is all
+    of that.
+    """
+
+    id: str
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
 class Explanation:
     """The ledger of one memory or one receipt: ``to_dict()`` for programs, ``str()`` for people."""
 
@@ -154,3 +188,8 @@ def memory_id(seq: int) -> str:
 def receipt_id(seq: int) -> str:
     """The public id of a recall."""
     return f"r{seq}"
+
+
+def named(thing: object) -> object:
+    """The id of what has one: a recall, an item, a receipt or a trace stands for it."""
+    return thing.id if isinstance(thing, Recall | Recalled | Item | Receipt | Trace) else thing

@@ -50,3 +50,16 @@ def put(bank: Bank, name: str, value: Any) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise BadInput("that is no JSON value", got=value, where=f"meta_set({name!r})", code="not_json") from error
     bank.store.meta_set(place, value)
+
+
+def all_of(bank: Bank) -> list[tuple[str, Any]]:
+    """What a scope keeps: names and values."""
+    start = _place(bank, "x")[:-1]
+    rows = bank.store.rows("SELECT name, body FROM meta WHERE name LIKE 'kept:%' ORDER BY name")
+    return [(name[len(start) :], json.loads(body)) for name, body in rows if name.startswith(start)]
+
+
+def remove(bank: Bank, name: str) -> int:
+    """Keep nothing under a name any more; returns how many values went."""
+    with bank.store.write() as db:
+        return len(db.execute("DELETE FROM meta WHERE name = ? RETURNING 1", (_place(bank, name),)).fetchall())

@@ -15,8 +15,9 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory import explain, kept, ledger, recall, replay, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
-from evolvent.memory.items import Explanation, Item, Recall, Recalled, ValueChange
-from evolvent.memory.maintenance.erase import drop_scope
+from evolvent.memory.items import Explanation, Item, Recall, Recalled, Receipt, ValueChange
+from evolvent.memory.listing import Listing
+from evolvent.memory.maintenance.drop import drop_own
 from evolvent.memory.maintenance.mend import Mending
 from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import open_bank
@@ -26,7 +27,7 @@ from evolvent.memory.store.engine import Progress, Search
 from evolvent.memory.text import callback, each_row, listed
 
 
-class Memory(Mending):
+class Memory(Listing, Mending):
     """Episodic memory with learned values, beside any agent framework.
 
     One file, one scope of it (tenant, agent or project: scopes never see each other), one policy. Safe to share
@@ -35,7 +36,8 @@ class Memory(Mending):
     Args:
         path: SQLite file (created when missing) or ``":memory:"``.
         policy: a rule (rag, memp, memento, memrl, memq, memlift, none, or your "my_rule.py"), or its ``Config``.
-        embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one.
+        embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one. Its first
+            vector binds a store to it.
         scope: which part of the store.
         seed: of exploration and omission; with it, a sequence of calls has one result.
         reward_range: ``(failure, success)``, bounds of every reward; default: what the scope was made with, (0, 1) for
@@ -165,8 +167,10 @@ class Memory(Mending):
         )
         return recall.search(self.bank, asked)
 
-    def shown(self, recalled: Recall | str, ids: Sequence[str] | None = None) -> None:
-        """Say which memories were really in the prompt, and so are credited; without it, all selected ones count.
+    def shown(self, recalled: Recall | str, ids: Sequence[str | Recalled] | None = None) -> None:
+        """Say which memories (items of the recall, or their ids) were really in the prompt, and so are credited.
+
+        Without it, all selected ones count.
 
         Calling again before settling replaces the earlier call. The order of ``ids`` tells nothing: where credit goes
         by place, it goes by that of the recall.
@@ -178,8 +182,8 @@ class Memory(Mending):
 
     def settle(
         self,
-        recalled: Recall | str,
-        reward: float | None,
+        recalled: Recall | Receipt | str,
+        reward: float | bool | None,
         *,
         source: str = "env",
         valid: bool = True,
@@ -197,7 +201,8 @@ class Memory(Mending):
 
         Args:
             recalled: the receipt.
-            reward: within the memory's reward range; None is allowed when not valid.
+            reward: within the memory's reward range; a truth value is one end of it (False: failure). None is allowed
+                when not valid.
             source: env, tests, judge, human or proxy: who says so.
             valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
             objective: which value learns; each has its own.
@@ -237,13 +242,14 @@ class Memory(Mending):
         *,
         kind: str = "case",
         polarity: str = "neutral",
-        parents: Recall | str | Sequence[str] = (),
+        parents: Recall | str | Sequence[str | Recalled] = (),
         source: str = "self",
         value: float | None = None,
         merge: float | None = 0.98,
         supersedes: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         expires: datetime | timedelta | float | None = None,
+        created_at: datetime | str | float | None = None,
     ) -> str:
         """Keep an experience; returns its id, or the id of the memory that says the same already.
 
@@ -253,7 +259,7 @@ class Memory(Mending):
             kind: case, script, reflection, …: a free word to filter recalls by.
             polarity: success, failure, mixed or neutral.
             parents: the recall it was made under, or its receipt's id (what that showed becomes its provenance), or
-                memory ids.
+                memories (ids, or items of a recall).
             source: who says so (self, reviewer, …); memlift keeps a track record per source.
             value: starting value; default: the policy's.
             merge: equal bodies of one kind and metadata merge, found by all keys, when their keys' cosine reaches
@@ -262,6 +268,8 @@ class Memory(Mending):
             metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16,384 bytes of
                 JSON at most.
             expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
+            created_at: when it was experienced, where that was earlier (``datetime``, ISO text or seconds since 1970).
+                The order of memories and ``rollback`` go by when they were written.
 
         Raises:
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
@@ -269,6 +277,7 @@ class Memory(Mending):
         row = {
             "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
             "value": value, "merge": merge, "supersedes": supersedes, "metadata": metadata, "expires": expires,
+            "created_at": created_at,
         }  # fmt: skip
         return self.remember_many([row])[0]
 
@@ -292,25 +301,11 @@ class Memory(Mending):
         """
         return write.update(self.bank, id, key=key, body=body, metadata=metadata, reason=reason)
 
-    def explain(self, subject: Recall | str) -> Explanation:
+    def explain(self, subject: Recall | Recalled | Item | str) -> Explanation:
         """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
         return explain.explain(self.bank, subject)
 
     # ------------------------------------------------------------------------------------------------ keeping house
-    def get(self, id: str) -> Item:
-        """One memory, whatever its status."""
-        return explain.item_of(self.bank, id)
-
-    def items(
-        self, status: str | None = "active", *, filter: Filter | None = None, limit: int | None = None,
-        after: str | None = None,
-    ) -> list[Item]:  # fmt: skip
-        """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any), oldest first.
-
-        Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` as in ``recall``.
-        """
-        return explain.items_of(self.bank, status, filter=filter, limit=limit, after=after)
-
     def health(self) -> dict[str, Any]:
         """Whether the learning is alive: items, coverage (share with outcomes), updates per item, by source, …"""
         return health(self.bank)
@@ -360,8 +355,10 @@ class Memory(Mending):
         self.close()
 
     def drop_scope(self, name: str, reason: str) -> dict[str, int]:
-        """Erase a scope with all in it, for good; returns rows by table. The memory is closed where it is its own."""
-        removed = drop_scope(self.bank, name, reason)
-        if name == self.scope:
-            self.close()
+        """Erase the scope of this memory (``name`` says so once more) with all in it, for good, and close the memory.
+
+        Returns rows by table. Another scope is dropped on the store: ``maintenance.drop.drop_scope(store, name, …)``.
+        """
+        removed = drop_own(self.bank, name, reason)
+        self.close()
         return removed

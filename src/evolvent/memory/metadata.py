@@ -3,7 +3,8 @@
 A filter maps fields to what they must be: ``{"repo": "x", "year": {">=": 2020, "<": 2024}}``. All of it must hold. A
 field that is a list holds where one of its elements does. Numbers compare with numbers and texts with texts (dates in
 ISO format sort as texts); anything else does not hold. What is asked not to be, ``{"repo": {"!=": "x"}}``, holds where
-the opposite does not: also where there is no such field.
+the opposite does not: also where there is no such field. ``{"or": [filter, …]}``, ``{"and": […]}`` and
+``{"not": filter}`` join whole filters; a field of such a name is asked for as any other, by a value or an operator.
 
 Filters are answered from columns in memory, one for each field, read from the store once and then followed row by row:
 the same answers on both engines, and a search knows which rows it may return before it ranks them.
@@ -114,8 +115,19 @@ class Clause(NamedTuple):
     holds: bool = True
 
 
-def parse(filter: Filter | None, where: str) -> tuple[Clause, ...]:
-    """A filter as clauses, all of which must hold.
+class Joined(NamedTuple):
+    """Filters of which all must hold, or (``any``) one; not ``holds``: just that must not be."""
+
+    parts: tuple[Condition, ...]
+    any: bool
+    holds: bool = True
+
+
+Condition: TypeAlias = Clause | Joined
+
+
+def parse(filter: Filter | None, where: str) -> tuple[Condition, ...]:
+    """A filter as conditions, all of which must hold.
 
     Raises:
         BadInput: not a filter; an unknown operator.
@@ -128,19 +140,40 @@ def parse(filter: Filter | None, where: str) -> tuple[Clause, ...]:
             where=where,
             code="bad_filter",
         )
-    found = []
+    found: list[Condition] = []
     for name, asked in (filter or {}).items():
         clean_word(name, what="a field", where=where)
+        if joined := _joined(name, asked, where):
+            found.append(joined)
+            continue
         for op, operand in (asked if isinstance(asked, Mapping) and asked else {"==": asked}).items():
             if op not in OPERATORS:
                 expected = ", ".join(OPERATORS)
                 raise BadInput(
-                    f"unknown operator on {name!r}", got=op, expected=expected, where=where, code="bad_filter"
-                )
+                    f"unknown operator on {name!r}", got=op, expected=expected, where=where, do=_advice(name),
+                    code="bad_filter",
+                )  # fmt: skip
             given = _operand(name, op, operand, where)
             holds = op not in _OPPOSITE and (op != "exists" or given)
             found.append(Clause(name, _OPPOSITE.get(op, op), given, holds))
     return tuple(found)
+
+
+def _joined(name: str, asked: Any, where: str) -> Joined | None:
+    """What ``or``, ``and`` or ``not`` joins; ``None`` for a condition on a field."""
+    if name in ("or", "and") and isinstance(asked, list | tuple) and any(isinstance(each, Mapping) for each in asked):
+        every = [Joined(parse(each, where), any=False) for each in asked]
+        return Joined(tuple(every), any=name == "or")
+    if name == "not" and isinstance(asked, Mapping) and asked and not asked.keys() & set(OPERATORS):
+        return Joined(parse(asked, where), any=False, holds=False)
+    return None
+
+
+def _advice(name: str) -> str:
+    """How filters are joined, where a field has the name of what joins them elsewhere (OR, $or, …)."""
+    told = {"or": '{"or": [{…}, {…}]}', "and": '{"and": [{…}, {…}]}', "not": '{"not": {…}}'}
+    word = {"any": "or", "all": "and", "nor": "not"}.get(name.strip("$_").lower(), name.strip("$_").lower())
+    return f"filters are joined by {told[word]}" if word in told else ""
 
 
 def _operand(name: str, op: str, operand: Any, where: str) -> Any:
@@ -156,7 +189,7 @@ def _operand(name: str, op: str, operand: Any, where: str) -> Any:
             plain, "a text, a number, True or False" if plain == "==" else "a number or a text"
         )
         several = "not in" if op == "!=" else "in"
-        do = f"several: {{{name!r}: {{{several!r}: […]}}}}" if many else ""
+        do = _advice(name) or (f"several: {{{name!r}: {{{several!r}: […]}}}}" if many else "")
         raise BadInput(
             f"{name!r} cannot be compared by {op!r}",
             got=operand,
@@ -240,7 +273,7 @@ class Metadata:
         self._lock = threading.Lock()
         self._columns = _Columns()
 
-    def find(self, clauses: Sequence[Clause]) -> tuple[np.ndarray | None, np.ndarray]:
+    def find(self, conditions: Sequence[Condition]) -> tuple[np.ndarray | None, np.ndarray]:
         """Rows that a filter leaves: ``(only these, not these)``, int64, sorted; ``None``: no row is left out by that.
 
         One more key of a memory has the metadata of the memory.
@@ -254,12 +287,25 @@ class Metadata:
             if self._store.writing():  # they may still be undone
                 parts.append(_Columns())
             parts[-1].extend(rows)
-            only: np.ndarray | None = None
-            without = np.empty(0, np.int64)
-            for clause in clauses:
-                found = np.concatenate([part.rows(clause) for part in parts])
-                if not clause.holds:
-                    without = np.union1d(without, found)
-                else:
-                    only = found if only is None else np.intersect1d(only, found, assume_unique=True)
-        return only, without
+            found, all_but = _rows(Joined(tuple(conditions), any=False), parts)
+        return (None, found) if all_but else (found, found[:0])
+
+
+def _rows(condition: Condition, columns: Sequence[_Columns]) -> tuple[np.ndarray, bool]:
+    """The rows that fulfil a condition, or (True) all but these: what has no such field is in no column."""
+    if isinstance(condition, Clause):
+        return np.concatenate([part.rows(condition) for part in columns]), not condition.holds
+    # one of them holds where not all of their opposites do
+    flip = condition.any
+    found, all_but = np.empty(0, np.int64), True
+    for each in condition.parts:
+        rows, but = _rows(each, columns)
+        but ^= flip
+        if all_but and but:
+            found = np.union1d(found, rows)
+        elif all_but:
+            found, all_but = np.setdiff1d(rows, found, assume_unique=True), False
+        else:
+            keep = np.setdiff1d if but else np.intersect1d
+            found = keep(found, rows, assume_unique=True)
+    return found, all_but ^ flip ^ (not condition.holds)

@@ -1,4 +1,7 @@
-"""Open one scope of a store: what it was made with is kept, and another embedder or reward range is refused."""
+"""Open one scope of a store: what it was made with is kept, and another embedder or reward range is refused.
+
+The embedder binds from the first vector on: one that could not be loaded must not be that of the store for ever.
+"""
 
 from __future__ import annotations
 
@@ -79,17 +82,26 @@ def open_scope(store: Store, name: str) -> int:
 
 
 def _pin_embedder(store: Store, chosen: Embedder) -> None:
-    """The embedder of a store: fixed when it is made, refused when another comes later."""
-    pinned = store.meta_pin("embedder", chosen.id)
-    if pinned != chosen.id:
-        raise StoreError(
-            "the store was made with another embedder",
-            code="other_embedder",
-            got=chosen.id,
-            expected=pinned,
-            where=store.where,
-            do="leave embedder out, or change it: evolvent memory reembed STORE --embedder NAME",
-        )
+    """The embedder of a store: kept when it is made, fixed by its first vector, refused when another comes later."""
+    if store.meta_pin("embedder", chosen.id) == chosen.id:
+        return
+    if _empty(store):
+        with store.write():
+            if _empty(store):  # no other process wrote the first vector meanwhile
+                store.meta_set("embedder", chosen.id)
+                return
+    raise StoreError(
+        "the store was made with another embedder",
+        code="other_embedder",
+        got=chosen.id,
+        expected=store.meta_get("embedder"),
+        where=store.where,
+        do="leave embedder out, or change it: evolvent memory reembed STORE --embedder NAME",
+    )
+
+
+def _empty(store: Store) -> bool:
+    return store.row("SELECT 1 FROM embedding LIMIT 1") is None
 
 
 def as_embedder(chosen: str | Embedder) -> Embedder:

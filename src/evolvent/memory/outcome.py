@@ -7,10 +7,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank, parse_id
-from evolvent.memory.items import Recall, receipt_id
-from evolvent.memory.text import among_words, clean_text, clean_word, finite, flag
+from evolvent.memory.items import receipt_id
+from evolvent.memory.text import among_words, clean_text, clean_word, finite, flag, storable
 
 SOURCES = ("env", "tests", "judge", "human", "proxy")
 _HUGE = 1e300  # what an invalid outcome reports is no number beyond that
@@ -53,7 +55,7 @@ def outcome(
     idempotency_key: Any = None, action: Any = None, child: Any = None, weight: Any = 1.0, parts: Any = None,
 ) -> Outcome:  # fmt: skip
     """The outcome that the arguments of ``settle`` tell; ``BadInput`` where they are none."""
-    number = parse_id(recalled.id if isinstance(recalled, Recall) else recalled, "r", "receipt", "settle")
+    number = parse_id(recalled, "r", "receipt", "settle")
     where = f"settle({receipt_id(number)!r})"
     valid = flag(valid, what="valid", where=where)
     if not among_words(source, SOURCES):
@@ -65,6 +67,7 @@ def outcome(
         parts = _parts(bank, parts, valid and action is None, where)
         action = "\n".join(text for text, _ in parts)
         reward = math.fsum(r for _, r in parts) / len(parts) if reward is None else reward
+    reward = _number(bank, reward)
     if valid:
         lo, hi = bank.reward_range
         reward = finite(reward, what="reward", where=where, lo=lo, hi=hi)
@@ -72,7 +75,7 @@ def outcome(
         # what an invalid outcome reports is kept only when it is a number; nothing is learned from it
         reward = float(reward) if isinstance(reward, int | float) and abs(reward) < _HUGE else None
     if action is not None:
-        action = clean_text(action, what="the action", where=where, empty=True, mask=bank.mask) or None
+        action = clean_text(storable(action), what="the action", where=where, empty=True, mask=bank.mask) or None
     if idempotency_key is not None:
         clean_word(idempotency_key, what="an idempotency key", where=where, limit=500)
     child = None if child is None else parse_id(child, "m", "memory", where)
@@ -83,6 +86,11 @@ def outcome(
             code="out_of_range",
         )  # fmt: skip
     return Outcome(number, reward, source, valid, objective, idempotency_key, action, child, weight, parts)
+
+
+def _number(bank: Bank, reward: Any) -> Any:
+    """A reward; a truth value says success or failure, and so one end of the range."""
+    return bank.reward_range[bool(reward)] if isinstance(reward, bool | np.bool_) else reward
 
 
 def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, float], ...]:
@@ -100,8 +108,8 @@ def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, f
     lo, hi = bank.reward_range
     return tuple(
         (
-            clean_text(text, what="a part of the answer", where=where, mask=bank.mask),
-            finite(reward, what="the reward of a part", where=where, lo=lo, hi=hi),
+            clean_text(storable(text), what="a part of the answer", where=where, mask=bank.mask),
+            finite(_number(bank, reward), what="the reward of a part", where=where, lo=lo, hi=hi),
         )
         for text, reward in pairs
     )
@@ -149,9 +157,10 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
 
 
 def _told(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
-    """What one outcome says otherwise than the first: ``{name: (now, first)}``."""
+    """What one outcome says otherwise than the first: ``{name: (now, first)}``; not what was erased of that."""
+    words = () if first.action == "" else ("action", "parts")
     return {
         name: (getattr(o, name), getattr(first, name))
-        for name in ("valid", "reward", "source", "action", "child", "weight", "parts")
+        for name in ("valid", "reward", "source", "child", "weight", *words)
         if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
     }

@@ -32,6 +32,7 @@ from evolvent.memory.text import (
     flag,
     in_units,
     listed,
+    storable,
     whole,
 )
 
@@ -104,7 +105,7 @@ class _Asked:
 def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     """Vectors of tasks: new texts are embedded together, and no lock is held meanwhile."""
     clean = partial(clean_text, what="the task", where="recall", limit=MAX_KEY_CHARS, mask=bank.mask)
-    tasks = each_row([request.task for request in requests], clean, "tasks")
+    tasks = each_row([storable(request.task) for request in requests], clean, "tasks")
     digests = [content_hash(task) for task in tasks]
     compared = [rule_of(request.policy).candidates == "near" for request in requests]
     near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}
@@ -339,7 +340,7 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     return ", ".join(parts)
 
 
-def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
+def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None:
     """Record which of the selected memories survived prompt assembly; only those are credited."""
     where = f"shown({receipt_id(number)!r})"
     with bank.store.write() as db:
@@ -347,19 +348,19 @@ def shown(bank: Bank, number: int, ids: Sequence[str] | None) -> None:
             "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted", (number,)
         ).fetchall()
         offered = {memory_id(seq): seq for seq, _ in rows}
-        names = list(offered) if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
+        every = offered if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
+        names = [one.id if isinstance(one, Recalled) else one for one in every]
         for name in names:
             if not isinstance(name, str) or name not in offered:
                 raise BadInput(
                     "this memory was not handed out by the recall", code="not_handed_out", got=name, where=where,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
-                    do="list only items of recall.items; what was omitted must not be shown",
+                    do="list only those of recall.ids; what was omitted must not be shown",
                 )  # fmt: skip
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
-        settled = "SELECT 1 FROM outcome WHERE recall_id=? AND valid"  # also where that was voided since
-        if db.execute(settled, (number,)).fetchone():
+        if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():  # voided since or not
             raise BadInput(
                 "the receipt is settled already", where=where, code="settled_already", do="call shown() before settle()"
             )

@@ -276,15 +276,21 @@ def mended(store: Store, scope_id: int, memories: Iterable[int]) -> dict[tuple[i
         differ = sorted(key for key in had.keys() | values.keys() if had.get(key) != values.get(key))
         db.executemany("DELETE FROM value WHERE memory_id = ? AND objective = ? AND stage = ?", differ)
         db.executemany(_INSERT, [(*key, *values[key]) for key in differ if key in values])
-        for at in sorted({(about[seq][1], *at) for seq, *at in differ}):
+        summed(store, scope_id, sorted({(about[seq][1], *at) for seq, *at in differ}))
+    moved = {key: tuple(row.get(key, about[key[0]])[0] for row in (had, values)) for key in differ}
+    return {key: (was, now) for key, (was, now) in moved.items() if was != now}
+
+
+def summed(store: Store, scope_id: int, sources: Iterable[tuple[str, str, str]]) -> None:
+    """Add up anew what some sources earned, ``(source, objective, stage)``, from all their events."""
+    with store.write() as db:
+        for at in sources:
             db.execute(
                 "DELETE FROM source_value WHERE scope_id = ? AND source = ? AND objective = ? AND stage = ?",
                 (scope_id, *at),
             )
             if (told := _source_of(store, scope_id, *at)) is not None:
                 db.execute(_INSERT_SOURCE, (scope_id, *at, *told))
-    moved = {key: tuple(row.get(key, about[key[0]])[0] for row in (had, values)) for key in differ}
-    return {key: (was, now) for key, (was, now) in moved.items() if was != now}
 
 
 class Point(NamedTuple):

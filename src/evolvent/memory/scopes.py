@@ -10,7 +10,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.memory import settle
 from evolvent.memory.bank import parse_id
-from evolvent.memory.items import Recall, Recalled, ValueChange
+from evolvent.memory.items import Recall, Recalled, Receipt, Trace, ValueChange
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.memory import Memory
 from evolvent.memory.outcome import outcome_of
@@ -115,15 +115,16 @@ class Scopes:
         found = {name: one.search(task, k=k, **options) for name, one in self.memories.items()}
         return list(self._best(found, k))
 
-    def shown(self, recalled: ScopedRecall, ids: Sequence[str] | None = None) -> None:
-        """Say which items are really in the prompt (default: all of them); see ``Memory.shown``.
+    def shown(self, recalled: ScopedRecall, ids: Sequence[str | Recalled] | None = None) -> None:
+        """Say which items (or their ids) are really in the prompt (default: all); see ``Memory.shown``.
 
         Takes the recall itself: its id does not say which items of which scope were among the best.
         """
         needs(recalled, ScopedRecall, what="a recall of scopes", where="Scopes.shown")
         self._receipts(recalled, "Scopes.shown")
         every = recalled.ids if ids is None else ids
-        wanted = listed(every, what="ids", expected="a sequence of ids", where="Scopes.shown")
+        named = listed(every, what="ids", expected="a sequence of ids", where="Scopes.shown")
+        wanted = [one.id if isinstance(one, Recalled) else one for one in named]
         for id in wanted:
             recalled.scope_of(id)
         for name, receipt in recalled.receipts.items():
@@ -160,6 +161,18 @@ class Scopes:
         if dry_run:
             return told
         return {name: self.memories[name].revise(one, reward, reason, **options) for name, one in receipts.items()}
+
+    def find(self, text: str) -> dict[str, list[Trace]]:
+        """Every trace of a text, by scope; see ``Memory.find``. Each scope's memory erases its own."""
+        return {name: one.find(text) for name, one in self.memories.items()}
+
+    def count(self, status: str | None = "active", **options: Any) -> dict[str, int]:
+        """How many memories there are, by scope; see ``Memory.count``."""
+        return {name: one.count(status, **options) for name, one in self.memories.items()}
+
+    def open_receipts(self, **options: Any) -> dict[str, list[Receipt]]:
+        """Receipts without an outcome, by scope, also of recalls of one scope alone; see ``Memory.open_receipts``."""
+        return {name: one.open_receipts(**options) for name, one in self.memories.items()}
 
     def close(self) -> None:
         """Close the memories of all scopes; twice is allowed."""

@@ -8,33 +8,46 @@ alone when it is an expression, a type, a variable or a placeholder.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import NamedTuple
 
 MASK = "[secret]"
 
-_FORMATS = (
-    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
-    re.compile(r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]{1,64}-){0,6}[A-Za-z0-9_]{16,}\b"),
-    re.compile(r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}\b"),
-    re.compile(
-        r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b|\bglpat-[A-Za-z0-9_-]{16,}"
-        r"|\bnpm_[A-Za-z0-9]{36}\b"
-    ),
-    re.compile(r"\bhf_[A-Za-z0-9]{20,}\b"),
-    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
-    re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}"),
-    re.compile(r"(?<=hooks\.slack\.com/)(?:services|workflows)/[\w/-]{20,}|(?<=/api/webhooks/)\d{5,}/[\w-]{20,}"),
-    re.compile(
-        r"\bSG\.[\w-]{20,24}\.[\w-]{40,46}\b|\bya29\.[\w-]{20,}|\bpypi-AgE[\w-]{20,}|\bdo[opr]_v1_[a-f0-9]{32,}"
-    ),
-    re.compile(
-        r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}|(?<=\bAccountKey=)[\w+/]{40,}={0,2}|(?<=\bSharedAccessKey=)[\w+/]{40,}={0,2}"
-    ),
-    re.compile(r"\bey[A-Za-z0-9_-]{15,}\.ey[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}"),
-)
+# a text is searched in pieces, so that other threads have their turn; heads are shorter than what pieces share
+_PIECE, _SHARED = 16_384, 64
+
+
+class _Rule(NamedTuple):
+    """What is masked: how it begins (``head``), the whole of it, and what stands in its place."""
+
+    head: re.Pattern[str]
+    whole: re.Pattern[str]
+    masked: Callable[[re.Match[str]], str]
+
+
+_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----"), re.compile(r"-----END [A-Z ]*PRIVATE KEY-----")
+_FORMATS = {
+    r"\b(?:sk|rk|pk)-": r"\b(?:sk|rk|pk)-(?:[A-Za-z0-9]{1,64}-){0,6}[A-Za-z0-9_]{16,}\b",
+    r"\b(?:sk|rk|pk)_": r"\b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}\b",
+    r"\bgh[pousr]_|\bgithub_pat_|\bglpat-|\bnpm_": r"\bgh[pousr]_[A-Za-z0-9]{20,}\b|\bgithub_pat_[A-Za-z0-9_]{20,}\b"
+    r"|\bglpat-[A-Za-z0-9_-]{16,}|\bnpm_[A-Za-z0-9]{36}\b",
+    r"\bhf_": r"\bhf_[A-Za-z0-9]{20,}\b",
+    r"\bA[KS]IA": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\bAIza": r"\bAIza[A-Za-z0-9_-]{30,}",
+    r"\bxox|\bxapp-": r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}|\bxapp-\d-[A-Za-z0-9-]{10,}",
+    r"(?<=hooks\.slack\.com/)|(?<=/api/webhooks/)": r"(?<=hooks\.slack\.com/)(?:services|workflows)/[\w/-]{20,}"
+    r"|(?<=/api/webhooks/)\d{5,}/[\w-]{20,}",
+    r"\bSG\.|\bya29\.|\bpypi-|\bdo[opr]_v1_": r"\bSG\.[\w-]{20,24}\.[\w-]{40,46}\b|\bya29\.[\w-]{20,}"
+    r"|\bpypi-AgE[\w-]{20,}|\bdo[opr]_v1_[a-f0-9]{32,}",
+    r"\bAGE-|(?<=\bAccountKey=)|(?<=\bSharedAccessKey=)": r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}"
+    r"|(?<=\bAccountKey=)[\w+/]{40,}={0,2}|(?<=\bSharedAccessKey=)[\w+/]{40,}={0,2}",
+    r"\bey": r"\bey[A-Za-z0-9_-]{15,}\.ey[A-Za-z0-9_-]{15,}\.[A-Za-z0-9_-]{10,}",
+}
 # user:password@ of an address; {password}, $PASSWORD, %s and <password> are no passwords
+_SCHEME = r"\b[a-z][a-z0-9+.-]{0,30}://"
 _ADDRESS = re.compile(
-    r"(?i)(\b[a-z][a-z0-9+.-]{0,30}://[^\s:/@\"'`]*:)((?:[^\s@/\"'`{}$<>%]|%[0-9a-f]{2}){3,})(@)",
+    rf"(?i)({_SCHEME}"
+    r"[^\s:/@\"'`]*:)((?:[^\s@/\"'`{}$<>%]|%[0-9a-f]{2}){3,})(@)",
 )
 _HEADER = re.compile(
     r"(?i)(\bbearer\s+|\bauthorization[\"']?\s*[:=]\s*[\"']?(?:basic|token)\s+|\bcookie:\s*[\w.-]{1,40}=)"
@@ -50,10 +63,11 @@ _NAMED = re.compile(
     rf"(?i)(?P<name>{_NAME})"
     r"(?P<sign>\\?[\"'`]?\]?\s{0,9}(?::\s{0,9}[\w.\[\] |]{1,40}?\s{0,9}=(?!=)|:=|=>|={1,3}|[:：]|(?<=[\"'])\s{0,9},)"
     r"\s{0,40})"
-    r"(?:(?P<open>[a-z]{0,2}(?P<esc>\\)?(?P<quote>[\"'`]))(?P<literal>(?:(?!(?P=quote))[^\\\n]|(?(esc)\\[^\n\"'`]|\\.))*)"
+    r"(?:(?P<open>[a-z]{0,2}(?P<esc>\\)?(?P<quote>[\"'`]))(?P<literal>"
+    r"(?:[^\\\n\"'`]++|(?!(?P=quote))[\"'`]|(?(esc)\\[^\n\"'`]|\\.))*+)"
     r"(?P<close>(?(esc)\\)(?P=quote))"
     # & ends a value of a query, where another name follows
-    r"|(?P<bare>(?:[^\s\"'`,;&|)}\]>\\]|&(?![^\s=]{0,40}=)(?=\S))+)(?P<after>[^\n]?))"
+    r"|(?P<bare>(?:[^\s\"'`,;&|)}\]>\\]++|&(?![^\s=]{0,40}=)(?=\S))++)(?P<after>[^\n]?))"
 )
 _FLAG = re.compile(rf"(?i)(--{_NAME}[ =])([^\s\"'`$<{{][^\s\"'`]*)")
 # curl -u name:password, sshpass -p password, mysql -ppassword, docker login -p password
@@ -95,15 +109,48 @@ def mask_secrets(text: str) -> str:
     also passphrases of four words or more. A filter against accidents, not against an adversary: a password that is an
     ordinary word behind no telling name is not seen.
     """
-    if not _HINT.search(text):
+    starts = range(0, len(text), _PIECE - _SHARED)
+    if not any(_HINT.search(text, start, start + _PIECE) for start in starts):
         return text
-    for pattern in _FORMATS:
-        text = pattern.sub(MASK, text)
-    text = _ADDRESS.sub(rf"\1{MASK}\3", text)
-    text = _HEADER.sub(lambda m: m[1] + MASK if _dense(m[2]) else m[0], text)
-    for pattern in (_FLAG, _SHORT):
-        text = pattern.sub(lambda m: m[1] + MASK if _looks_set(m[2]) else m[0], text)
-    return _NAMED.sub(_named, text)
+    text = _blocks_masked(text)
+    for rule in _RULES:
+        text = _replaced(rule, text)
+    return text
+
+
+def _replaced(rule: _Rule, text: str) -> str:
+    """``rule.whole.sub(rule.masked, text)``: its head is looked for piece by piece, and the whole where that is."""
+    out, done, at = list[str](), 0, 0
+    while at < len(text):
+        end = at + _PIECE
+        head = rule.head.search(text, at, end)
+        if end < len(text) and (head is None or head.start() > end - _SHARED):
+            at = end - _SHARED  # the next piece sees what was cut off here
+        elif head is None:
+            break
+        elif found := rule.whole.match(text, head.start()):
+            out += (text[done : found.start()], rule.masked(found))
+            done = at = found.end()
+        else:
+            at = head.start() + 1
+    return "".join((*out, text[done:])) if out else text
+
+
+def _blocks_masked(text: str) -> str:
+    """Private keys, to their end or that of the text."""
+    begin, end = _BLOCK
+    out, done, at = list[str](), 0, 0
+    while (at := text.find("-----BEGIN ", at)) >= 0:
+        if found := begin.match(text, at):
+            out += (text[done:at], MASK)
+            at = found.end()
+            while (at := text.find("-----END ", at)) >= 0 and not end.match(text, at):
+                at += 1
+            last = end.match(text, at) if at >= 0 else None
+            done = at = last.end() if last else len(text)
+        else:
+            at += 1
+    return "".join((*out, text[done:])) if out else text
 
 
 def mask_field(name: str, text: str) -> str:
@@ -184,3 +231,22 @@ def _dense(value: str) -> bool:
     mixed = any(c.isupper() for c in value[1:]) and any(c.islower() for c in value) and not value.isalpha()
     one = len(set(value)) == 1 and len(value) >= 20
     return (digits >= 3 and digits < len(value)) or (digits >= 1 and mixed) or (mixed and len(value) >= 20) or one
+
+
+def _rule(head: str, whole: re.Pattern[str], masked: Callable[[re.Match[str]], str]) -> _Rule:
+    return _Rule(re.compile(head), whole, masked)
+
+
+_RULES = (
+    *(_rule(head, re.compile(whole), lambda m: MASK) for head, whole in _FORMATS.items()),
+    _rule(rf"(?i){_SCHEME}", _ADDRESS, lambda m: m[1] + MASK + m[3]),
+    _rule(
+        r"(?i)\bbearer\s|\bauthorization|\bcookie:", _HEADER, lambda m: m[1] + MASK if _dense(m[2]) else m[0]
+    ),
+    _rule(rf"(?i)--{_NAME}", _FLAG, lambda m: m[1] + MASK if _looks_set(m[2]) else m[0]),
+    _rule(
+        r"\b(?:curl|mysql|mariadb)|\b(?:sshpass|docker|podman|oc)\s", _SHORT,
+        lambda m: m[1] + MASK if _looks_set(m[2]) else m[0],
+    ),
+    _rule(rf"(?i){_NAME}", _NAMED, _named),
+)  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -16,6 +17,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 MAX_KEY_CHARS = 100_000
 MAX_BODY_CHARS = 2_000_000
+# what no store can hold; of a pair of surrogates neither is alone
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def clean_text(
@@ -48,6 +51,16 @@ def clean_text(
             do="decode the bytes with errors='replace' before remembering them", code="not_storable",
         ) from error  # fmt: skip
     return mask_secrets(text) if mask else text
+
+
+def storable(text: str) -> str:
+    """``text`` with U+FFFD in the place of each zero byte and lone surrogate; a pair of surrogates is the character.
+
+    For what others said and did (tasks, actions): to refuse it would lose the outcome of an attempt that is over.
+    """
+    if not isinstance(text, str) or not _UNSTORABLE.search(text):
+        return text
+    return text.replace("\x00", "\ufffd").encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def clean_word(word: str, *, what: str, where: str, limit: int = 100) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
-from evolvent.memory.items import Recall, memory_id
+from evolvent.memory.items import Recall, Recalled, memory_id
+from evolvent.memory.maintenance.when import time_of
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.policies import start_value, value_bounds
 from evolvent.memory.secrets import MASK
@@ -35,7 +36,7 @@ _log = logging.getLogger(__name__)
 POLARITIES = ("success", "failure", "mixed", "neutral")
 _DEFAULTS: dict[str, Any] = {
     "kind": "case", "polarity": "neutral", "parents": (), "source": "self", "value": None, "merge": 0.98,
-    "supersedes": None, "metadata": None, "expires": None,
+    "supersedes": None, "metadata": None, "expires": None, "created_at": None,
 }  # fmt: skip
 
 
@@ -59,6 +60,7 @@ class Draft:
     expires_at: float | None = None
     start: tuple[float, bool] | None = None  # q_init and q_given of an earlier version
     masked: int = 0  # secrets in what was given
+    created_at: float | None = None  # when it was experienced, where that was earlier
 
 
 def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
@@ -88,18 +90,29 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     masked = _masked((told["key"], key), (told["body"], body), (told["metadata"], meta))
     return Draft(
         key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old, tuple(parents),
-        receipt, meta, expiry(told["expires"], time.time()), masked=masked,
+        receipt, meta, expiry(told["expires"], time.time()), masked=masked, created_at=_earlier(told["created_at"]),
     )  # fmt: skip
 
 
-def _parents(bank: Bank, parents: Recall | str | Sequence[str]) -> tuple[Iterable[int], int | None]:
+def _earlier(given: Any) -> float | None:
+    """Seconds since 1970 of a time that is past."""
+    if given is None:
+        return None
+    at = time_of(given, "remember(created_at=…)").timestamp()
+    if at > time.time():
+        raise BadInput("not yet", got=given, expected="a time that is past", where="remember(created_at=…)",
+                       code="out_of_range")  # fmt: skip
+    return at
+
+
+def _parents(bank: Bank, parents: Recall | str | Sequence[str | Recalled]) -> tuple[Iterable[int], int | None]:
     """Rows of the parents, each once, and the receipt where one was given."""
     where = "remember(parents=…)"
     if isinstance(parents, Recall) or (isinstance(parents, str) and parents.startswith("r")):
         number = bank.receipt_seq(parents, where)
         rows = bank.store.rows("SELECT memory_id FROM recall_item WHERE recall_id=? AND shown ORDER BY rank", (number,))
         return [row[0] for row in rows], number
-    expected = "a Recall, a receipt's id or a sequence of memory ids"
+    expected = "a Recall, a receipt's id or a sequence of memories (ids or items)"
     ids = listed(parents, what="parents", expected=expected, where=where)
     return dict.fromkeys(bank.owner_seq(p, where) for p in ids), None
 
@@ -197,10 +210,12 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int |
         "content_version, made_in, created_at, meta, expires_at) "
         f"VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?,?,?) RETURNING seq",
         (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
-         given, version, d.receipt, time.time(), d.meta, d.expires_at),
+         given, version, d.receipt, time.time() if d.created_at is None else d.created_at, d.meta, d.expires_at),
     ).fetchone()[0]  # fmt: skip
     if key_of is None:
         _link(db, seq, d.parents, "retrieved")
+        if d.created_at is not None:  # the line has the time at which it was written
+            audit(db, bank.scope_id, "dated", memory_id(seq), {"created_at": d.created_at})
     else:
         _link(db, seq, [key_of], "key")
     bank.store.dirty = True

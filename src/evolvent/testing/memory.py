@@ -1,9 +1,9 @@
 """``check_memory``: a memory proves that it keeps its promises; each promise is one named check.
 
 Credit is in ``memory_credit``, selection in ``memory_selection``, writing in ``memory_store``, reading and
-listing in ``memory_verbs``, outcomes that are taken back in ``memory_revising``, what is taken out in
-``memory_mending``, several scopes in ``memory_scopes``, what is told in ``memory_told``, several threads, processes and
-sudden death in ``memory_shared``.
+listing in ``memory_verbs``, finding and erasing what was found in ``memory_finding``, outcomes that are taken back in
+``memory_revising``, what is taken out in ``memory_mending``, several scopes in ``memory_scopes``, what is told in
+``memory_told``, several threads, processes and sudden death in ``memory_shared``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import count
 from evolvent.memory.memory import Memory
 from evolvent.testing import (
     memory_credit,
+    memory_finding,
     memory_mending,
     memory_revising,
     memory_scopes,
@@ -38,6 +39,7 @@ CHECKS: dict[str, Callable[[Factory], None]] = {
         memory_verbs,
         memory_revising,
         memory_mending,
+        memory_finding,
         memory_scopes,
         memory_told,
         memory_shared,

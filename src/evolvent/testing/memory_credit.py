@@ -119,6 +119,41 @@ def only_shown_items_are_credited(factory: Factory) -> None:
         assert memory.settle(empty, 1.0) == [], "credit without any memory shown"
 
 
+def items_stand_for_their_ids(factory: Factory) -> None:
+    """Wherever the id of a memory is asked for, what a recall or a list handed out will do."""
+    with make(factory) as memory:
+        a, b = memory.remember("task one", "one"), memory.remember("task two", "two")
+        r = memory.recall("task one", k=2)
+        memory.shown(r, r.items[:1])
+        assert [c.id for c in memory.settle(r, True)] == [r.items[0].id]
+        second = memory.recall("task one", k=2)
+        memory.shown(second, second)  # type: ignore[arg-type]
+        assert len(memory.settle(second, False)) == 2
+        child = memory.remember("task three", "three", parents=second.items)
+        assert set(memory.get(child).parents) == {a, b} and memory.explain(second.items[0]).subject == r.items[0].id
+        (item,) = [one for one in memory.items() if one.id == b]
+        memory.archive(item, "why")  # type: ignore[arg-type]
+        memory.restore([item], "why")  # type: ignore[list-item]
+        assert memory.get(item).status == "active" and memory.items(after=item)[0].id == child  # type: ignore[arg-type]
+        with refused("a memory for a receipt", code="not_an_id"):
+            memory.settle(item, 1.0)  # type: ignore[arg-type]
+
+
+def a_truth_value_is_an_end_of_the_range(factory: Factory) -> None:
+    """True is success and False is failure, whatever the numbers of these are; in parts, revisions and batches too."""
+    for i, (low, high) in enumerate(((0.0, 1.0), (-1.0, 1.0), (-100.0, 0.0))):
+        with make(factory, name=f"range-{i}", reward_range=(low, high)) as memory:
+            memory.remember("task one", "the body of one")
+            r = [memory.recall("task one") for _ in range(5)]
+            memory.settle(r[0], True)
+            memory.settle_many([{"recalled": r[1], "reward": False}, {"recalled": r[2], "reward": np.True_}])
+            memory.settle(r[3], None, parts=[("the body of one", True), ("another", False)])
+            memory.settle(r[4], False, valid=False)
+            memory.revise(r[2], False, "why")
+            told = [[o["reward"] for o in memory.explain(one).to_dict()["outcomes"]] for one in r]
+            assert told == [[high], [low], [high, low], [(low + high) / 2], [low]], told
+
+
 def invalid_outcomes_teach_nothing(factory: Factory) -> None:
     """A crashed judge is recorded, credits nobody, and leaves room for the valid outcome."""
     with make(factory) as memory:
@@ -137,7 +172,7 @@ def nonsense_is_refused_and_nothing_written(factory: Factory) -> None:
     with make(factory) as memory:
         memory.remember("task one", "body")
         r, before = memory.recall("task one"), values(memory)
-        for reward in (math.nan, math.inf, -math.inf, 1.5, -0.1, None, "good", "1", b"1", True, np.True_, 10**400):
+        for reward in (math.nan, math.inf, -math.inf, 1.5, -0.1, None, "good", "1", b"1", 10**400):
             with refused(f"reward {reward}"):
                 memory.settle(r, reward)  # type: ignore[arg-type]
         for receipt in ("r999", "m1", "7", "", "r1x", "r" * 30):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.maintenance.drop import drop_scope
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -130,7 +131,7 @@ def a_dropped_scope_gives_no_number_back(factory: Factory) -> None:
     with make(factory, name="b") as other, make(factory, name="b", scope="gone") as memory:
         other.remember("task one", "one")
         a, r = memory.remember("task one", "one"), memory.recall("task one")
-        other.drop_scope("gone", "why")
+        drop_scope(other.bank.store, "gone", "why")
     with make(factory, name="b", scope="gone") as memory:
         b, again = memory.remember("task one", "another"), memory.recall("task one")
         assert (a, r.id) != (b, again.id) and a != b and r.id != again.id
@@ -154,8 +155,10 @@ def a_dropped_scope_is_gone(factory: Factory) -> None:
             tenant.meta_set("at", 7)
             tenant.rollback(tenant.recall("task one"), "why")
         with refused("an unknown scope"):
-            memory.drop_scope("nobody", "why")
-        removed = memory.drop_scope(_SECRET, "the contract ended")
+            drop_scope(memory.bank.store, "nobody", "why")
+        with refused("another scope's end", code="other_scope"):
+            memory.drop_scope(_SECRET, "the contract ended")
+        removed = drop_scope(memory.bank.store, _SECRET, "the contract ended")
         assert removed["memory"] == 4 and removed["scope"] == 1
         for word in ("Elm Street", "divorce", "Ann"):
             assert word not in _everything(memory), f"{word!r} is still there"
@@ -166,7 +169,7 @@ def a_dropped_scope_is_gone(factory: Factory) -> None:
     with make(factory) as memory, make(factory, scope="open elsewhere") as stale:
         stale.remember("task", "body")
         assert len(stale.recall("task")) == 1
-        memory.drop_scope("open elsewhere", "the contract ended")
+        drop_scope(memory.bank.store, "open elsewhere", "the contract ended")
         assert stale.search("task") == stale.items() == []
         writes = (lambda: stale.remember("task", "body"), lambda: stale.recall("task"), lambda: stale.meta_set("at", 1))
         for verb in (*writes, stale.health):
@@ -229,3 +232,25 @@ def the_embedder_of_a_store_can_be_changed(factory: Factory) -> None:
             memory.reembed("hash:16")
     with factory("a", policy=policy, scope="other") as other:
         assert other.embedder.id == "hash:32" and other.recall("task of the other").ids == [a]
+
+
+def an_embedder_binds_from_the_first_vector_on(factory: Factory) -> None:
+    """What could not be loaded, or never embedded anything, is not the embedder of the store for ever."""
+
+    class Missing:
+        id, dim = "missing", 8
+
+        def embed(self, texts: Sequence[str]) -> np.ndarray:
+            raise StoreError("not installed", got=len(texts), code="embedder_failed")
+
+    with make(factory, embedder=Missing()) as first:
+        with refused("to write without an embedder", StoreError):
+            first.remember("task one", "body")
+        with make(factory, embedder="hash:32", scope="other") as second:
+            with refused("what the store had noted before", StoreError, "embedder_changed"):
+                first.recall("task one")
+            assert second.recall("task one").ids == [] and second.embedder.id == "hash:32"
+        with refused("another one after the first vector, which was that of a task", StoreError, "other_embedder"):
+            make(factory)
+    with factory("a", policy="memrl") as again:
+        assert again.embedder.id == "hash:32" and again.remember("task one", "body") == "m1" and verify(again) == []

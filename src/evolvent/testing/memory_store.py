@@ -119,8 +119,9 @@ def texts_that_cannot_be_stored_are_refused(factory: Factory) -> None:
             for key, body in ((bad, "body"), ("key", bad)):
                 with refused(f"text {bad[:5]!r}"):
                     memory.remember(key, body)
-            with refused(f"task {bad[:5]!r}"):
-                memory.recall(bad)
+            if bad[:1] != "a":  # what others asked is kept, see below
+                with refused(f"task {bad[:5]!r}"):
+                    memory.recall(bad)
         for bad in ("", "x" * 600, "a\x00", "a\ud800", 7):
             for verb in (
                 lambda w: memory.remember("key", "body", kind=w),
@@ -138,6 +139,25 @@ def texts_that_cannot_be_stored_are_refused(factory: Factory) -> None:
         stored = memory.get(memory.remember(text, text))
         assert (stored.key, stored.body) == (text, text)
         assert memory.recall(text).items[0].key == text
+
+
+def what_was_asked_and_done_is_kept_whatever_it_holds(factory: Factory) -> None:
+    """A task or an action with what no store can hold loses no outcome: U+FFFD stands there, also in what is stored."""
+    with make(factory) as memory:
+        memory.remember("task one", "body")
+        for bad, kept in (("\ud800", "\ufffd"), ("a\udfffb", "a\ufffdb"), ("\udc80\udc80 one", "\ufffd\ufffd one"),
+                          ("task\x00one", "task\ufffdone"), ("\ud83d\ude80 one\ud83d", "🚀 one\ufffd")):  # fmt: skip
+            first, second = memory.recall_many([bad, kept])
+            memory.search(bad)
+            memory.settle(first, 1.0, action=bad)
+            assert memory.settle(first, 1.0, action=bad) == memory.settle(first, 1.0, action=kept)
+            memory.settle(second, None, parts=[(bad, 1.0), ("rest", 0.0)])
+            memory.revise(second, 0.0, "why", action=bad)
+            told = [memory.explain(r).to_dict() for r in (first, second)]
+            assert {one["query"] for one in told} == {kept}, ascii(told)
+            assert [o["action"] for one in told for o in one["outcomes"]] == [kept, f"{kept}\nrest", kept]
+            assert told[1]["outcomes"][0]["parts"] == ((kept, 1.0), ("rest", 0.0))
+        assert memory.get("m1").n == 10 and verify(memory) == []
 
 
 def secrets_are_masked(factory: Factory) -> None:

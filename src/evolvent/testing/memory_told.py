@@ -12,6 +12,7 @@ import numpy as np
 
 from evolvent.core.errors import EvolventError
 from evolvent.memory.items import Recall
+from evolvent.memory.maintenance.drop import drop_scope
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
@@ -68,7 +69,8 @@ def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, li
                              lambda: x.remember("k", "b", polarity=np.zeros(2))],
         "empty_text": [lambda: m.recall(" "), lambda: m.recall(""), lambda: m.remember("", "b"),
                        lambda: m.remember("k", "\n"), lambda: m.archive(a, " ")],
-        "not_storable": [lambda: m.recall("a\x00b"), lambda: m.remember("k", "\ud800")],
+        "not_storable": [lambda: m.remember("a\x00b", "b"), lambda: m.remember("k", "\ud800"),
+                         lambda: m.remember("k\udfff", "b"), lambda: m.update(a, "why", body="\x00")],
         "not_a_name": [lambda: m.recall("task", stage=""), lambda: m.recall("task", stage=" "),
                        lambda: m.settle(r, 1.0, objective="x" * 101), lambda: x.credit([], objective=7)],
         "not_a_count": [lambda: m.recall("task", k=-1), lambda: x.recall("task", k="3"), lambda: m.items(limit=0),
@@ -93,7 +95,8 @@ def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, li
         "not_an_id": [lambda: m.get("7"), lambda: m.settle("m1", 1.0)],
         "unknown_memory": [lambda: m.get("m99"), lambda: m.remember("k", "b", parents=["m99"])],
         "unknown_receipt": [lambda: m.settle("r99", 1.0)],
-        "unknown_scope": [lambda: m.drop_scope("nobody", "why")],
+        "unknown_scope": [lambda: drop_scope(m.bank.store, "nobody", "why")],
+        "other_scope": [lambda: m.drop_scope("nobody", "why")],
         "not_handed_out": [lambda: m.shown(r, [old])],
         "not_settled": [lambda: m.revise(r, 1.0, "why")],
     }  # fmt: skip

@@ -124,6 +124,10 @@ _FILTERS: list[tuple[dict[str, Any], list[int]]] = [
     ({"done": {"in": [False, 1]}}, [5]),
     ({"score": {">": 0}}, [1]),
     ({"nothing": 1}, []),
+    ({"or": [{"repo": "x"}, {"score": {">": 0}}]}, [0, 1, 2]),
+    ({"or": [{"tags": {"exists": False}}, {"done": True}], "repo": {"!=": "1"}}, [0, 4]),
+    ({"not": {"repo": "x", "tags": "a"}}, [1, 2, 3, 4, 5]),
+    ({"and": [{"or": [{"repo": "x"}, {"repo": "y"}]}, {"not": {"tags": "b"}}]}, [2]),
 ]
 
 

@@ -52,8 +52,10 @@ def test_what_could_not_be_opened_fixes_nothing(tmp_path):
     ):
         with pytest.raises(BadInput):
             Memory(tmp_path / "a.db", **wrong)
-    with Memory(tmp_path / "a.db", embedder="hash:64", reward_range=(0, 10), policy=preset("memrl", q_init=7.0)):
-        pass
+    with Memory(
+        tmp_path / "a.db", embedder="hash:64", reward_range=(0, 10), policy=preset("memrl", q_init=7.0)
+    ) as memory:
+        memory.remember("key", "body")
     with pytest.raises(StoreError, match="another embedder"):
         Memory(tmp_path / "a.db", scope="new", embedder="hash:32")
     with closing(sqlite3.connect(tmp_path / "a.db")) as db:

@@ -6,6 +6,7 @@ import pytest
 
 from evolvent import Memory
 from evolvent.core.errors import BadInput, StoreError
+from evolvent.memory.maintenance.drop import drop_scope
 from evolvent.memory.scopes import Scopes
 
 
@@ -86,14 +87,14 @@ def test_a_dropped_scope_is_not_the_next_one_for_those_who_have_it_open(tmp_path
     path = tmp_path / "m.db"
     with Memory(path, embedder="hash:16") as memory, Memory(path, embedder="hash:16", scope="tenant") as gone:
         gone.remember("where is the key?", "under the mat")
-        memory.drop_scope("tenant", "the contract ended")
+        drop_scope(memory.bank.store, "tenant", "the contract ended")
         with Memory(path, embedder="hash:16", scope="next") as other:
             other.remember("where is the key?", "in the safe")
             assert gone.search("where is the key?") == gone.items() == []
             with pytest.raises(StoreError):
                 gone.remember("where is the key?", "at the neighbour's")
             assert [item.body for item in other.items()] == ["in the safe"]
-            memory.drop_scope("next", "and this one")
+            drop_scope(memory.bank.store, "next", "and this one")
         with Memory(path, embedder="hash:16", scope="last") as last:
             assert last.items() == [] and last.bank.scope_id not in (gone.bank.scope_id, other.bank.scope_id)
 

@@ -1,4 +1,4 @@
-"""`evolvent memory audit|search|list|explain|verify`: what a memory holds, what earned its place, what does harm."""
+"""`evolvent memory audit|search|list|count|receipts|find|explain|verify`: what it holds, what earned its place."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live, count, percent, size
 from evolvent.evaluate.pages.report_parts import health_words
+from evolvent.memory.items import Order
 from evolvent.memory.text import short
 from evolvent.memory.there import open_memory
 
@@ -87,20 +88,23 @@ def search(
 
 
 def list_(
-    store: Where, *, status: str = "active", filter: str = "", limit: int = 50, after: str = "",
-    scope: Scope = "default", json: Json = False,
+    store: Where, *, status: str = "active", filter: str = "", kinds: tuple[str, ...] = (), order: Order = "oldest",
+    limit: int = 50, after: str = "", scope: Scope = "default", json: Json = False,
 ) -> None:  # fmt: skip
-    """The memories of a store, oldest first, page by page.
+    """The memories of a store, page by page.
 
     Args:
         status: active, expired, archived, quarantined, superseded, erased, or all.
         filter: only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'.
+        kinds: only memories of these kinds.
+        order: oldest or newest first, by created (when it was experienced), value or number of outcomes.
         limit: at most this many.
         after: only those after this id: the last one of the page before.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
-        chosen = None if status == "all" else status
-        items = memory.items(chosen, filter=_filter(filter), limit=limit, after=after or None)
+        items = memory.items(
+            _status(status), filter=_filter(filter), kinds=kinds or None, order=order, limit=limit, after=after or None
+        )
         if json:
             live.note(dump([asdict(item) for item in items], indent=2))
             return
@@ -112,6 +116,67 @@ def list_(
         live.table(count(len(items), "memory", "memories"), names, rows)
         if len(items) == limit:
             live.note(f"perhaps more: --after {items[-1].id}")
+
+
+def count_(
+    store: Where, *, status: str = "active", filter: str = "", kinds: tuple[str, ...] = (), scope: Scope = "default"
+) -> None:
+    """How many memories a store has.
+
+    Args:
+        status: active, expired, archived, quarantined, superseded, erased, or all.
+        filter: only memories whose metadata hold this.
+        kinds: only memories of these kinds.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        live.note(str(memory.count(_status(status), filter=_filter(filter), kinds=kinds or None)))
+
+
+def receipts(
+    store: Where, *, open: bool = False, stage: str = "", before: str = "", filter: str = "", limit: int = 50,
+    after: str = "", scope: Scope = "default", json: Json = False,
+) -> None:  # fmt: skip
+    """The recalls of a store, oldest first, page by page: what was asked and shown, and whether an outcome was told.
+
+    Args:
+        open: only those without an outcome.
+        stage: only of this stage.
+        before: only older ones (2026-11-20, 2026-11-20T18:30).
+        filter: only those that handed out a memory whose metadata hold this.
+        limit: at most this many.
+        after: only those after this receipt: the last one of the page before.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        found = memory.receipts(
+            settled=False if open else None, stage=stage or None, before=before or None, filter=_filter(filter),
+            limit=limit, after=after or None,
+        )  # fmt: skip
+        if json:
+            live.note(dump([asdict(one) for one in found], indent=2))
+            return
+        rows = [[r.id, "yes" if r.settled else "no", r.stage, _short(r.task), " ".join(r.shown)] for r in found]
+        live.table(count(len(found), "receipt"), ["id", "settled", "stage", "task", "shown"], rows)
+        if len(found) == limit:
+            live.note(f"perhaps more: --after {found[-1].id}")
+
+
+def find(store: Where, text: Annotated[str, Positional], *, scope: Scope = "default", json: Json = False) -> None:
+    """Every trace of a text: in memories, tasks, actions, names of jobs, the log, and what is kept beside them.
+
+    Args:
+        text: in whatever case and with whatever spaces it is written there.
+    """
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        found = memory.find(text)
+        if json:
+            live.note(dump([asdict(one) for one in found], indent=2))
+            return
+        rows = [[trace.id, trace.where, _short(trace.text)] for trace in found]
+        live.table(count(len(found), "trace"), ["id", "where", "text"], rows)
+
+
+def _status(word: str) -> str | None:
+    return None if word == "all" else word
 
 
 def _filter(text: str) -> dict[str, Any] | None:
@@ -228,4 +293,5 @@ def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> Non
     live.table(title, ["id", "stage", "value", "adds", "outcomes", "kind", "source", "when", "what"], rows)
 
 
-COMMANDS = {"audit": audit, "search": search, "list": list_, "explain": explain, "verify": verify}
+COMMANDS = {"audit": audit, "search": search, "list": list_, "count": count_, "receipts": receipts, "find": find,
+            "explain": explain, "verify": verify}  # fmt: skip

@@ -8,7 +8,7 @@ from contextlib import closing
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from evolvent.cli.memory.opening import DryRun, Id, Ids, Json, Reason, Scope, Where
 from evolvent.core.errors import BadInput
@@ -97,17 +97,19 @@ def restore(
 
 
 def compact(
-    store: Where, *, keep: int = 1000, scope: str = "default", dry_run: DryRun = False,
-    json: Json = False,
+    store: Where, *, keep: int = 1000, unsettled_days: float | None = None, scope: str = "default",
+    dry_run: DryRun = False, json: Json = False,
 ) -> None:  # fmt: skip
     """Remove rows that are no longer needed, for good, and shrink the store.
 
     Args:
         keep: number of newest receipts that keep their unselected candidates.
+        unsettled_days: also remove receipts that are older and were never told an outcome.
         scope: namespace whose receipts are trimmed.
     """
+    age = None if unsettled_days is None else 86_400.0 * unsettled_days
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.compact(keep=keep, dry_run=dry_run), store, scope, dry_run, json)
+        _tell(memory.compact(keep=keep, unsettled=age, dry_run=dry_run), store, scope, dry_run, json)
 
 
 def update(
@@ -125,12 +127,24 @@ def update(
 
 
 def erase(
-    store: Where, id: Id, *, reason: Reason = _REASON,
-    scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
+    store: Where, ids: Annotated[tuple[str, ...], Positional, arg(metavar="ID...")] = (), *, find: str = "",
+    older_than: str = "", stage: str = "", reason: Reason = _REASON, scope: Scope = "default", dry_run: DryRun = False,
+    json: Json = False,
 ) -> None:  # fmt: skip
-    """Erase a memory with all it said, for good; its number, the date and the reason stay."""
+    """Erase what memories, receipts or lines of the log said, for good; numbers, date and reason stay.
+
+    Args:
+        ids: ids of memories (m3), receipts (r7) or lines of the log (a2).
+        find: every trace of this text, as `evolvent memory find` lists them.
+        older_than: the words of all receipts before this time (2026-11-20); those without an outcome go.
+        stage: with --older-than, only receipts of this stage.
+    """
+    if not ids and not find and not older_than:
+        raise BadInput("nothing is named", expected="ids (m3 r7), --find TEXT or --older-than TIME", where="erase")
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.erase(id, reason, dry_run=dry_run), store, scope, dry_run, json)
+        what: list[Any] = [*ids, *(memory.find(find) if find else ())]
+        what += memory.receipts(before=older_than, stage=stage or None) if older_than else ()
+        _tell(memory.erase(what, reason, dry_run=dry_run), store, scope, dry_run, json)
 
 
 def drop_scope(store: Where, name: Annotated[str, Positional], *, yes: bool = False, reason: Reason = _REASON) -> None:
@@ -174,7 +188,7 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
         _table(live, count(len(values), "value"), ["id", "of", "was", now], values)
         _table(live, "Rows removed", ["table", "rows"], [[table, n] for table, n in done.removed.items() if n])
         emptied = [[what, n] for what, n in done.emptied.items() if n]
-        _table(live, "Texts of other rows that quoted it, emptied", ["texts", "rows"], emptied)
+        _table(live, "Texts taken out of rows that stay", ["texts", "rows"], emptied)
         if done.events:
             told = count(abs(done.events), "value event")
             verb = "counts" if abs(done.events) == 1 and not dry_run else "count"

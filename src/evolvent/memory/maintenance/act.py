@@ -56,7 +56,8 @@ class Mended:
         events: value events that stopped to count; negative: that count again.
         removed: rows taken out of the store (compact, erase), by table.
         kept: memories that a rollback left in quarantine, although they were in use at that moment.
-        emptied: other rows that quoted what was erased, and hold no text now: queries, actions and reasons.
+        emptied: texts that were taken out of rows which stay: queries, actions, reasons of the log, and where they
+            were named, jobs (idempotency keys) and kept values.
     """
 
     verb: str
@@ -72,7 +73,8 @@ class Mended:
     @property
     def nothing(self) -> bool:
         """Whether there was nothing to change."""
-        return not (self.statuses or self.values or self.events or any(self.removed.values()))
+        counts = (*self.removed.values(), *self.emptied.values())
+        return not (self.statuses or self.values or self.events or any(counts))
 
 
 class Act:
@@ -94,6 +96,11 @@ class Act:
     def rows(self, sql: str, *args: Any) -> list[tuple]:
         """Rows of a query whose first mark is the scope."""
         return self.bank.store.rows(sql, (self.bank.scope_id, *args))
+
+    def count(self, what: str, n: int) -> None:
+        """Texts that were emptied."""
+        if n or what in ("queries", "actions", "reasons"):
+            self.emptied[what] = self.emptied.get(what, 0) + n
 
     def status(self, seq: int) -> str:
         """What a memory is at this moment."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -13,6 +13,7 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, memory_id
 from evolvent.memory.maintenance.act import VERBS, Act, Mended, perform
 from evolvent.memory.maintenance.compact import compact as _compact
+from evolvent.memory.maintenance.erase import What
 from evolvent.memory.maintenance.erase import erase as _erase
 from evolvent.memory.maintenance.reembed import reembed as _reembed
 from evolvent.memory.maintenance.restore import in_recall, restore
@@ -42,7 +43,7 @@ class Mending:
         def change(act: Act) -> None:
             act.set_status([seq for seq in in_recall(act, seqs) if act.status(seq) != "archived"], "archived")
 
-        return perform(self.bank, "archive", id, reason, change, dry_run)
+        return perform(self.bank, "archive", _named(seqs), reason, change, dry_run)
 
     def quarantine(self, ids: Sequence[str], reason: str, *, descendants: bool = True, dry_run: bool = False) -> Mended:
         """Take memories out of recall that are not to be trusted.
@@ -128,17 +129,24 @@ class Mending:
         row |= {} if source is None else {"source": source}
         return _revise(self.bank, row, reason, dry_run=dry_run)
 
-    def erase(self, id: str, reason: str, *, dry_run: bool = False) -> Mended:
-        """Take out a memory with all it said, for good: a person's right. Nothing brings it back.
+    def erase(self, what: What | Iterable[What], reason: str, *, dry_run: bool = False) -> Mended:
+        """Take out what memories, receipts and lines of the log said, for good: a person's right. One pass for many.
 
-        All its versions and keys go, and what quotes it; a tombstone without content stays.
-        Erasing once more changes nothing.
+        A memory (m3) goes with all its versions and keys, and what quotes it; a tombstone without content stays. A
+        receipt (r7, or the Recall) with an outcome loses its task, actions and names of jobs, and keeps its numbers;
+        one without an outcome goes. ``erase(find(text), reason)`` takes out every trace of a text. Nothing brings it
+        back; erasing once more changes nothing.
+
+        Args:
+            what: ids (m3, r7, a2), items, recalls, receipts or traces: one of them, or many.
+            reason: for the log.
+            dry_run: tell what would go, and change nothing.
 
         Raises:
-            BadInput: unknown memory, or inside ``transaction()``.
+            BadInput: an id that never was, or inside ``transaction()``.
             StoreError: another process keeps SQLite's log in use; erase once more when it is done.
         """
-        return _erase(self.bank, id, reason, dry_run=dry_run)
+        return _erase(self.bank, what, reason, dry_run=dry_run)
 
     def reembed(self, embedder: str | Embedder, *, progress: Progress | None = None) -> int:
         """Change the embedder of the whole store; returns how many keys this call embedded.
@@ -156,12 +164,16 @@ class Mending:
         self.bank.forget()
         return made
 
-    def compact(self, *, keep: int = 1000, dry_run: bool = False) -> Mended:
+    def compact(self, *, keep: int = 1000, unsettled: timedelta | float | None = None, dry_run: bool = False) -> Mended:
         """Take out what nothing needs, for good; what has expired is archived.
 
-        The newest ``keep`` receipts keep the candidates that were not selected.
+        Args:
+            keep: so many of the newest receipts keep the candidates that were not selected.
+            unsettled: receipts that are older than that (``timedelta`` or seconds) and without any outcome go, as
+                ``erase`` takes them out; None: none.
+            dry_run: tell what would go, and change nothing.
         """
-        return _compact(self.bank, keep=keep, dry_run=dry_run)
+        return _compact(self.bank, keep=keep, unsettled=unsettled, dry_run=dry_run)
 
 
 def descendants_of(bank: Bank, seqs: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -22,7 +22,7 @@ from evolvent.memory import events, policies, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id, receipt_id
 from evolvent.memory.keys import OF_VALUE, OWN
-from evolvent.memory.maintenance import compact
+from evolvent.memory.maintenance import compact, erase
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
 from evolvent.memory.text import content_hash
@@ -151,6 +151,12 @@ def _embedder(bank: Bank) -> Iterator[Row]:
                 yield f"vector {emb_id} of {model}", f"{off:.2g} away from {text[:60]!r} embedded again", f"<= {SAME:g}"
 
 
+def _erased(bank: Bank) -> Iterator[Row]:
+    if erase.unfinished(bank.store):
+        do = "erase([], reason) rewrites them"
+        yield bank.store.where, "files that may hold what was erased", "files written anew", do
+
+
 def _memories(bank: Bank) -> Iterator[Row]:
     for seq, status, newer in bank.store.rows(
         "SELECT seq, status, superseded_by FROM memory WHERE status = 'superseded' AND superseded_by IS NULL "
@@ -246,5 +252,5 @@ def _values(bank: Bank) -> Iterator[Row]:
 
 CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
     "engine": _engine, "rows": _rows, "texts": _texts, "vectors": _vectors, "memories": _memories,
-    "receipts": _receipts, "credit": _credit, "revisions": _revisions, "values": _values,
+    "receipts": _receipts, "credit": _credit, "revisions": _revisions, "values": _values, "erased": _erased,
 }  # fmt: skip

@@ -25,15 +25,23 @@ def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
         row = bank.store.row("SELECT store_seq, event_seq, audit_seq FROM recall WHERE seq = ?", (number,))
         assert row is not None
         return Point(receipt_id(number), *row)
-    at = _time(to)
+    at = time_of(to, "rollback")
+    asked = "SELECT coalesce(max(seq), 0) FROM {} WHERE created_at <= ?"
     newest = [
-        bank.store.row(f"SELECT coalesce(max(seq), 0) FROM {table} WHERE created_at <= ?", (at.timestamp(),))
-        for table in ("memory", "value_event", "audit")
-    ]
+        # a memory that was given an earlier time was there from when that was written down
+        bank.store.row(f"{asked.format('memory m')} AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.verb = 'dated' "
+                       "AND a.target = 'm' || m.seq AND a.created_at > ?)", (at.timestamp(), at.timestamp())),
+        *(bank.store.row(asked.format(table), (at.timestamp(),)) for table in ("value_event", "audit")),
+    ]  # fmt: skip
     return Point(at.isoformat(" ", "seconds"), *(row[0] if row else 0 for row in newest))
 
 
-def _time(to: object) -> datetime:
+def time_of(to: object, where: str) -> datetime:
+    """A time in ISO format, a ``datetime`` or seconds since 1970, with its zone (local where it has none).
+
+    Raises:
+        BadInput: none of these.
+    """
     try:
         if isinstance(to, datetime):
             return to.astimezone()
@@ -42,10 +50,11 @@ def _time(to: object) -> datetime:
         if isinstance(to, str):
             return datetime.fromisoformat(to).astimezone()
     except (ValueError, OverflowError, OSError) as error:
-        raise _unknown(to) from error
-    raise _unknown(to)
+        raise _unknown(to, where) from error
+    raise _unknown(to, where)
 
 
-def _unknown(to: object) -> BadInput:
-    expected = "a receipt, e.g. 'r12', or a time, e.g. '2026-11-20', '2026-11-20T18:30' or 1.79e9 (seconds)"
-    return BadInput("not a moment", got=to, expected=expected, where="rollback", code="not_a_moment")
+def _unknown(to: object, where: str) -> BadInput:
+    expected = "a time, e.g. '2026-11-20', '2026-11-20T18:30' or 1.79e9 (seconds)"
+    expected = f"a receipt, e.g. 'r12', or {expected}" if where == "rollback" else expected
+    return BadInput("not a moment", got=to, expected=expected, where=where, code="not_a_moment")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +24,7 @@ from evolvent.memory.store.postgres_errors import explained
 from evolvent.memory.store.postgres_link import Link, portable
 from evolvent.memory.store.schema import Table
 
+_log = logging.getLogger(__name__)
 _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool"}
 _AT = "postgresql://…?…"
 _OWN_OPTIONS = {"schema": "evolvent", "index": "exact", "connections": "4"}
@@ -200,8 +203,12 @@ class Postgres(Store):
         """Let the room be used again (VACUUM); with ``whole`` the tables are written anew, and others wait for that."""
         if not self.writing():
             with self.session() as db, self.translated("compacting"):
+                if whole:
+                    _wait_for_readers(db, self.where)
                 for name in [*(table.name for table in schema.layout()), *(self.copies if whole else ())]:
                     db.command(f"VACUUM ({'FULL, ' if whole else ''}ANALYZE) {name}")
+                if whole:
+                    _retire_log(db, self.where)
 
     # ------------------------------------------------------------------------------------------------ writing
     def transaction(self) -> Transaction:
@@ -233,6 +240,46 @@ class Postgres(Store):
     def translated(self, doing: str) -> Translated:
         """Turns psycopg's errors in the block into ``StoreError``."""
         return Translated(ERRORS, explained, doing, self.where)
+
+
+_OLDER_READERS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() "
+    "AND age(backend_xmin) > age(CAST(? AS xid))"
+)
+
+
+def _wait_for_readers(db: Link, where: str) -> None:
+    """Rows that an older snapshot still sees are kept when a table is written anew."""
+    (now,) = db.execute("SELECT CAST(txid_current() % 4294967296 AS text)").fetchone()
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while (n := db.execute(_OLDER_READERS, (now,)).fetchone()[0]) > 0:
+        if time.monotonic() >= deadline:
+            raise StoreError(
+                "what was erased is gone from the memory, but older transactions keep its rows", got=n, where=where,
+                code="log_in_use", do="end transactions of this database that are open for long, and erase once more",
+            )  # fmt: skip
+        time.sleep(0.02)
+
+
+# may this login end a segment of the log, and have it removed? (before version 15 superusers alone)
+_MAY_RETIRE = (
+    "SELECT has_function_privilege('pg_switch_wal()', 'EXECUTE') AND (SELECT rolsuper FROM pg_roles WHERE rolname = "
+    "current_user) OR EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'pg_checkpoint' AND pg_has_role(oid, 'USAGE')) "
+    "AND has_function_privilege('pg_switch_wal()', 'EXECUTE'), current_setting('wal_recycle', true)"
+)
+
+
+def _retire_log(db: Link, where: str) -> None:
+    """The server's log holds what was written: end its segment, and let the server remove it, as far as it does."""
+    may, recycled = db.execute(_MAY_RETIRE).fetchone()
+    for _ in range(2 if may else 0):  # the segment before a checkpoint's own is kept until the next
+        db.execute("SELECT pg_switch_wal()").fetchone()
+        db.command("CHECKPOINT")
+    if not may or recycled != "off":
+        _log.warning(
+            "what was erased is in no table of %s any more; its write-ahead log holds it until the server writes over "
+            "old segments: at once with wal_recycle = off, and a login that may checkpoint", where,
+        )  # fmt: skip
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:
