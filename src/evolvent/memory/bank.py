@@ -128,7 +128,9 @@ class Bank:
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             expected = f"a memory of scope {self.scope!r}"
             do = "evolvent memory list STORE --status all, or items(None), names what there is"
-            raise BadInput("unknown memory", got=f"m{seq}", expected=expected, where=where, do=do, code="unknown_memory")
+            raise BadInput(
+                "unknown memory", got=f"m{seq}", expected=expected, where=where, do=do, code="unknown_memory"
+            )
         return seq
 
     def owner_seq(self, id_: object, where: str) -> int:
