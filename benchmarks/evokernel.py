@@ -142,7 +142,7 @@ def again():
         found = rows(LESSONS)
         for row in [row for row in found if row["gate"] == ""]:
             verdict = env.start().judge(env.operators[row["kernel"]], row["source"], timed=False)
-            row["again"] = {"gate": verdict.gate, "words": verdict.words, "commit": BEGUN}
+            row["again"] = {"gate": verdict.gate, "words": verdict.words, "commit": {"commit": BEGUN["commit"]}}
         write_atomic(LESSONS, json.dumps(found, indent=1) + "\n")
 
 

@@ -71,7 +71,8 @@ Arms that had the same kernels and seed, each up to as many tokens (prompts and 
 def page(found: Sequence[Row], single: Sequence[Row]) -> str:
     """The page of results."""
     lines = [HEAD, *_one(single), *_arms(found)]
-    commits = {(row["commit"]["commit"]["id"][:10], row["commit"]["commit"]["dirty"]) for row in [*found, *single]}
+    judged = [*found, *single, *(row["again"] for row in single if "again" in row)]
+    commits = {(row["commit"]["commit"]["id"][:10], row["commit"]["commit"]["dirty"]) for row in judged}
     told = ", ".join(f"{id_}{' (with uncommitted changes)' if dirty else ''}" for id_, dirty in sorted(commits))
     return "\n".join([*lines, f"Commits {told}.", ""])
 
@@ -218,6 +219,7 @@ def _equal(found):
             right = {name for name, _, gate, _ in within if gate == ""}
             faster = {name for name, _, gate, ratio in within if gate == "" and ratio >= GAIN}
             told = [model, condition, ", ".join(only) or count, budget, seed, f"{least:,}",
-                    f"`{row['arm']}`{_marks([row])}", len(within), f"{len(right)} of {row['count']}", f"{len(faster)} of {row['count']}"]  # fmt: skip
+                    f"`{row['arm']}`{_marks([row])}", len(within), f"{len(right)} of {row['count']}",
+                    f"{len(faster)} of {row['count']}"]  # fmt: skip
             lines.append(f"| {' | '.join(map(str, told))} |")
     return [*lines, ""] if len(lines) > 1 else []
