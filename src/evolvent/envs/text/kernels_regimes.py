@@ -22,6 +22,7 @@ WORDS = {
 REGIMES = (USUAL, *WORDS)
 HUGE, TINY = np.float32(1e4), np.float32(1e-40)
 _HALVES = np.arange(-4, 5, dtype=np.float32) / 2
+_SIGNS = np.array([-1, 1], np.float32)
 _ZEROS = np.array([0.0, -0.0, -1.0], np.float32)
 
 
@@ -53,7 +54,7 @@ def _floats(rng: np.random.Generator, regime: str, x: np.ndarray) -> np.ndarray:
         return x * np.float32(float(regime[7:]) / max(1.0, float(x.std(dtype=np.float64))))
     if regime == "one huge":
         x = x.copy()
-        x.flat[rng.integers(x.size)] = rng.choice([-HUGE, HUGE])
+        x.flat[rng.integers(x.size)] = HUGE * rng.choice(_SIGNS)
         return x
     return x * TINY if regime == "denormals" else rng.choice(_ZEROS, x.shape)
 
