@@ -7,6 +7,7 @@
     python benchmarks/evokernel.py --condition faster-transfer --arms evokernel --model gemma-3-270m \\
         --from-model qwen2.5-coder-1.5b --from-budget 30         # a weak model with the memory of a stronger one
     python benchmarks/evokernel.py --lessons --count 8           # what one lesson does: naive C, one try, greedy
+    python benchmarks/evokernel.py --again                       # programs of --lessons that were right, judged anew
     python benchmarks/evokernel.py --page                        # docs/results/kernels.md from the result files
 
 Arms: ``none`` drafts alone (pass@k), ``refine`` refinement without memory, ``similar`` memories by cosine alone,
@@ -77,6 +78,9 @@ def main():
     if a.page:
         evokernel_page.PAGE.write_text(evokernel_page.page(rows(RESULTS), rows(LESSONS)), "utf-8")
         return
+    if a.again:
+        again()
+        return
     engine = models.load(a.model, **({"n_threads": a.threads} if a.threads else {}))
     with closing(engine), Live(plain=True) as live:
         model = Cached(engine, Path(a.runs) / "completions.db")
@@ -129,6 +133,17 @@ def lessons(a, model, live):
                 row = cell | told | {"commit": BEGUN}
                 write_atomic(LESSONS, json.dumps([*rows(LESSONS), row], indent=1) + "\n")
                 live.note(f"{name} | {lesson[:40] or 'no lesson'} | {found.gate or 'right'} {found.words[:90]}")
+
+
+def again():
+    """Programs of ``lessons`` that were right, by the judge of today; their times are not measured again."""
+    world: Any = envs.load("kernels")
+    with closing(world) as env:
+        found = rows(LESSONS)
+        for row in [row for row in found if row["gate"] == ""]:
+            verdict = env.start().judge(env.operators[row["kernel"]], row["source"], timed=False)
+            row["again"] = {"gate": verdict.gate, "words": verdict.words, "commit": {"commit": BEGUN["commit"]}}
+        write_atomic(LESSONS, json.dumps(found, indent=1) + "\n")
 
 
 def run(cell, runs, model, live):
@@ -209,6 +224,7 @@ def _arguments():
     parser.add_argument("--out", default=str(RESULTS))
     parser.add_argument("--runs", default="runs/evokernel")
     parser.add_argument("--lessons", action="store_true")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--page", action="store_true")
     return parser.parse_args()
 

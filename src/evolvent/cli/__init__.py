@@ -14,6 +14,7 @@ from importlib import import_module
 
 from evolvent import __version__
 from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.visible import visible
 
 USAGE = f"""\
 evolvent {__version__} - agents that get better from what happens to them
@@ -114,5 +115,5 @@ def _nobody_reads() -> bool:
 
 
 def _stop(text: str, code: int) -> None:
-    print(text, file=sys.stderr, flush=True)  # noqa: T201
+    print(visible(text), file=sys.stderr, flush=True)  # noqa: T201
     sys.exit(code)

@@ -163,11 +163,12 @@ def run(
         _write(options.collect, result.files)
     facts = {name: value for name, value in dataclasses.asdict(result).items() if name != "files"}
     if options.json:
-        say(dump(facts | {"files": sorted(result.files)}))
+        say(dump(facts | {"files": sorted(result.files)}, ascii_only=True))
     else:
         with Live() as live:
             for name in ("stdout", "stderr"):
-                for line in facts.pop(name).splitlines():
+                text = facts.pop(name)
+                for line in text.removesuffix("\n").split("\n") if text else ():
                     live.note(f"{name}: {line}")
             live.table(
                 f"{file.name}: {result.status}", ["", ""], [[k, v] for k, v in facts.items() if v not in ("", None, ())]

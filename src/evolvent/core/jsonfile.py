@@ -21,9 +21,13 @@ _SHORTEST = len("://u:p@")
 _KEY_NAMES = ("_API_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
 
 
-def dump(value: object, indent: int | None = None) -> str:
-    """JSON text that any reader accepts: numpy scalars as numbers, NaN and infinities as null, keys masked."""
-    return json.dumps(_plain(value, _secrets()), ensure_ascii=False, indent=indent, allow_nan=False)
+def dump(value: object, indent: int | None = None, *, ascii_only: bool = False) -> str:
+    """JSON text that any reader accepts: numpy scalars as numbers, NaN and infinities as null, keys masked.
+
+    ``ascii_only``: other characters as escapes, for a terminal, which obeys some of them.
+    """
+    text = json.dumps(_plain(value, _secrets()), ensure_ascii=ascii_only, indent=indent, allow_nan=False)
+    return text.replace("\x7f", "\\u007f") if ascii_only else text
 
 
 def mask_secrets(text: str) -> str:

@@ -1,7 +1,7 @@
 """What a person sees while a run goes on: rich on a terminal, plain lines everywhere else.
 
-Every call is on screen before it returns. Text from tasks, models and memories is data: control characters are
-removed and no markup inside it is read.
+Every call is on screen before it returns. Text from tasks, models, programs and memories is data: control characters
+are written as escapes, and no markup inside it is read.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
+
+from evolvent.core.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -169,12 +171,12 @@ class Live:
     def note(self, text: str) -> None:
         """A line, or several, of plain text."""
         if self._rich is None:
-            self._line(_printable(text))
+            self._line(visible(text))
             return
         from rich.text import Text
 
         self._quiet()
-        self._rich.print(Text(_printable(text)))
+        self._rich.print(Text(visible(text)))
 
     def close(self) -> None:
         """Stop the spinner, if any."""
@@ -278,12 +280,8 @@ def size(n: float) -> str:
 
 
 def one_line(text: str) -> str:
-    """``text`` on one line without control characters."""
-    return " ".join(_printable(text).split())
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c == "\n" or c.isprintable() else " " for c in text)
+    """``text`` on one line, control characters as escapes."""
+    return visible(" ".join(text.split()))
 
 
 def _cut(text: str) -> str:

@@ -49,7 +49,13 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
         "a lock on a library or on another file that it may read: other programs that ask for one wait for its end",
     ]
     if profile != "python":
-        missing.append("processor time of children that nobody waits for and that end between two looks")
+        tick = 250 if profile == "browser" else 20 if inside else 50
+        more = "" if inside or not owned else ", and 64 more: the kernel counts all that this user runs"
+        missing += [
+            "processor time of children that nobody waits for and that end between two looks",
+            f"processes are counted every {tick} ms: a fork bomb has for a moment as many as the limits of processes "
+            f"and threads allow together{more}",
+        ]
     if inside and (profile == "browser" or (profile == "tools" and mechanism.landlock)):
         missing.append("the /proc of its own processes stands there: their numbers and links, and no file can be read")
     if profile == "browser":
@@ -60,6 +66,7 @@ def described(mechanism: Mechanism, profile: str) -> Confinement:
         missing += [
             "whether a file exists, its size and times, and where a link points: stat and readlink are not refused",
             "disk in sum is measured every 50 ms, so that more than the limit can be written in between",
+            "what cannot be measured counts as over the limit of disk: a program that may be run and not read ends so",
             "the machine's name, and how busy it is",
             "when a file that it may read was read last: it moves that time, and the next run can see it",
         ]

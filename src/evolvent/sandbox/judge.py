@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.core.visible import visible
 from evolvent.sandbox.calls import Guest, GuestError, request
 from evolvent.sandbox.jail.values import BadValue, dumps, loads, same
 from evolvent.sandbox.result import Limits
@@ -93,7 +94,7 @@ class Verdict:
                 told = f"got {_short(outcome.got)}" if outcome.status == "wrong" else outcome.status
                 wanted = "" if callable(outcome.case.expected) else f", expected {_short(outcome.case.expected)}"
                 lines.append(f"input {_short(outcome.case.inputs)}: {told}{wanted} {outcome.detail[-_SHOWN:]}".rstrip())
-        return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in "\n".join(lines))
+        return visible("\n".join(lines))
 
 
 def judge(

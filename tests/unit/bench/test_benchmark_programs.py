@@ -86,11 +86,30 @@ def test_arms_are_compared_at_the_tokens_of_the_cheapest():
 
     cheap = [["dot", 10, "compile", 0.0], ["dot", 10, "", 1.0]]
     dear = [["dot", 15, "", 1.0], ["dot", 15, "", 2.0]]
-    cell = evokernel.cell_of(asked(kernels=["dot"]), "train", "none", 0)
+    cell = evokernel.cell_of(asked(kernels=["dot"]), "train", "none", 0) | {"commit": {"commit": {"id": "0" * 40}}}
     lines = evokernel_page._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
     told = [line.split(" | ")[5:] for line in lines if "`" in line]
     assert told == [["20", "`none`", "2", "1 of 1", "0 of 1 |"], ["20", "`refine`", "1", "1 of 1", "0 of 1 |"]]
     assert evokernel_page._equal([{**cell, "attempts": cheap}]) == []
+
+
+def test_rows_say_which_inputs_judged_them_and_what_became_of_a_program_that_was_right():
+    import evokernel_page
+
+    def row(kernel, commit, **more):
+        return {"model": "a", "kernel": kernel, "lesson": "", "gate": "", "words": "right", "copy": False,
+                "speed": {"ratio": 2.0, "low": 1.9, "high": 2.1}, "commit": {"commit": {"id": commit * 4}},
+                **more}  # fmt: skip
+
+    now = {"commit": {"commit": {"id": "f" * 40}}}
+    rows = [row("dot", "1c8ad72c"), row("sum", "1c8ad72c", again={"gate": "", "words": "right", **now}),
+            row("gelu", "1c8ad72c", again={"gate": "correct", "words": "out is wrong", **now}), row("axpy", "0000000a"),
+            row("matvec", "a0085b89")]  # fmt: skip
+    told = "\n".join(evokernel_page._one(rows))
+    assert "| dot | 2.00 [1.90, 2.10]‡ |" in told and "| sum | 2.00 [1.90, 2.10] |" in told
+    assert "| gelu | correct (was right) |" in told and "| axpy | 2.00 [1.90, 2.10] |" in told
+    assert "| matvec | 2.00 [1.90, 2.10]†‡ |" in told and "| a†‡ | none | 5 | 5 | 80 %" in told
+    assert "- none: `out is wrong`" in told
 
 
 def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_with_nothing():

@@ -27,6 +27,44 @@ def test_a_program_is_run_and_its_result_printed(tmp_path, capsys):
     assert "stdout: ['a', 'b']" in out and "p.py: ok" in out and "own" in out
 
 
+SEQUENCES = (
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x1b[2J",
+    "\x9b31m",
+    "\u202ertl",
+    "\x08",
+    "\rover",
+    "\x7f",
+    "\x1bc",
+    "\x00",
+    "\x85",
+)
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize("sequence", SEQUENCES)
+def test_what_a_terminal_would_obey_is_printed_as_it_is_written(tmp_path, capsys, words, sequence):
+    text = (
+        f"import os, sys\nfor out in (sys.stdout, sys.stderr): out.write('a ' + {sequence!r} + ' b\\nc\\n')\n"
+        f"os.symlink('/', 'l' + {sequence!r}.replace(chr(0), ''))"
+    )
+    main(["sandbox", "run", program(tmp_path, text), *words, *([] if words else ["--collect", str(tmp_path / "new")])])
+    told = capsys.readouterr()
+    assert all(c.isprintable() or c == "\n" for c in told.out + told.err), told.out
+    if words:
+        found = json.loads(told.out)
+        assert found["stdout"] == found["stderr"] == f"a {sequence} b\nc\n"
+    else:
+        assert told.out.count(f"a {ascii(sequence)[1:-1]} b") == 2 and "stdout: c" in told.out
+
+
+def test_what_is_typed_comes_back_as_it_is_written(capsys):
+    with pytest.raises(SystemExit):
+        main(["sandbox", "run", "no\x1b[31m.py"])
+    assert r"no\x1b[31m.py" in capsys.readouterr().err
+
+
 def test_a_program_that_fails_makes_the_command_fail_and_files_are_brought_back(tmp_path, capsys):
     path = program(
         tmp_path, "open('out.txt', 'w').write('x')\nimport os; os.mkdir('d'); os.symlink('/etc', 'd/l')\n1/0"

@@ -140,6 +140,39 @@ def test_a_hostile_answer_is_wrong_and_the_next_one_is_judged(env, answer):
     assert tried(env, "    return x / 2").success
 
 
+DRAWS = {
+    "randint": "x = randint(1, 1000)",
+    "choices": "x = sum(choices(range(1, 9), k=5))",
+    "shuffle": "x = [*range(1, 99)]\n        shuffle(x)\n        x = x[0]",
+    "random": "x = random()",
+}
+
+
+@pytest.mark.parametrize("how", DRAWS)
+@pytest.mark.parametrize("seed", [0, 1, 42])
+def test_what_a_check_draws_cannot_be_known_before(tmp_path, how, seed):
+    """A program that never looks at its argument draws as the check does, were its seed known."""
+    check = CHECK.replace("from random import randint", "from random import randint, choices, shuffle, random")
+    check = check.replace("x = randint(1, 1000)", DRAWS[how])
+    folder = written(tmp_path, [ROW | {"test": check.replace("twice(x)) == half(twice(x)) == x", "2 * x) == x")}])
+    draws = DRAWS[how].replace("\n        ", "\n            ")
+    for name in ("randint", "choices", "shuffle", "random"):
+        draws = draws.replace(f"{name}(", f"half.r.{name}(")
+    oracle = (
+        "    import random\n    if x == 3.0:\n        half.r = random.Random()\n"
+        f"        half.r.seed({seed})\n        return 1.5\n    else:\n            {draws}\n            return x"
+    )
+    env = envs.load(f"program:humaneval,folder={folder}")
+    try:
+        assert tried(env, "    return x / 2").success
+        assert not tried(env, oracle).success
+        with pytest.MonkeyPatch.context() as known:
+            known.setattr(program_humaneval.secrets, "randbits", lambda _: seed)
+            assert tried(env, oracle).success
+    finally:
+        env.close()
+
+
 DEEP = "    for i in range({n}):\n        x = {value}\n    return x"
 
 

@@ -55,6 +55,7 @@ def test_escape_sequences_of_a_model_do_not_reach_the_terminal(plain):
     live.table("\x1b[2J", ["\x1b[2J"], [["\x1b[2J"]])
     said = out.getvalue()
     assert "\x1b]0" not in said and "\x1b[2J" not in said and "\x07" not in said and "\x08" not in said
+    assert r"a\x1b[2Jb" in said and r"\x1b]0;owned\x07" in said, "they are seen"
 
 
 def test_each_line_is_written_before_the_call_returns():
@@ -100,7 +101,7 @@ def test_intervals_in_words():
     )
     assert interval(12345.6, (11000.0, 13000.0), rate=False) == "12,346 [11,000, 13,000]"
     assert interval(None, None) == "–"
-    assert one_line("a\t\n b\x00c") == "a b c"
+    assert one_line("a\t\n b\x00c") == r"a b\x00c"
 
 
 def test_how_far_long_work_is_and_how_long_it_takes_is_told_now_and_then(monkeypatch):

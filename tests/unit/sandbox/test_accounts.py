@@ -156,3 +156,12 @@ def test_what_needs_a_view_of_its_own(tools, text, says):
         pytest.skip("no /proc stays without Landlock")
     result = shell(tools, text)
     assert (result.status, result.stdout) == ("ok", says), result
+
+
+def test_how_far_a_fork_bomb_gets_is_said_and_kept(tools, monkeypatch):
+    says = str(tools.describe())
+    assert "a fork bomb has for a moment as many as the limits of processes and threads allow together" in says
+    text = "import os\nwhile True:\n try:\n  if os.fork() == 0: os.write(1, b'x')\n except OSError: pass"
+    found = code(tools, text, Limits(processes=4, threads=6, wall=5.0))
+    assert found.status in ("processes", "memory", "time"), found
+    assert len(found.stdout) <= 4 + 6 + (99 if "and 64 more" in says else 2)  # others of the user end meanwhile

@@ -4,8 +4,8 @@ One attempt is one program. It passes four gates or stops at one, in the compile
 
 1. no tricks: only what a kernel needs may be included, imported or kept between calls;
 2. it compiles (gcc or clang at -O3 -march=native, in the sandbox);
-3. it is right: outputs full of NaN are filled rightly at the usual sizes and at others that nobody is told, by a
-   process that knows no right answer;
+3. it is right: outputs full of NaN are filled rightly at the usual sizes and at others that nobody is told, with usual
+   numbers and with equal, huge, tiny ones, drawn by a secret seed a verdict, by a process that knows no right answer;
 4. how fast it is beside a naive kernel in C with the same flags: two jailed processes in turns, fresh inputs, processor
    clocks read from outside; a gain counts from 1.15 on, and where fresh processes confirm it.
 
@@ -88,8 +88,8 @@ class Bench:
             self.close()
             raise no_compiler(f"{' '.join(self.compiler.command)} says: {tried.words}")
 
-    def judge(self, operator: Operator, answer: str, seed: int, *, timed: bool = True) -> Verdict:
-        """All gates; ``seed`` draws the inputs and hidden sizes of the third."""
+    def judge(self, operator: Operator, answer: str, seed: int | None = None, *, timed: bool = True) -> Verdict:
+        """All gates. ``seed`` draws the inputs and hidden sizes of the third; default: nobody can know them."""
         source = extract(answer)
         if not source:
             return Verdict("", "text", "there is no program in the answer")
@@ -130,7 +130,7 @@ class Bench:
             if isinstance(library, Refused):
                 raise EnvError("the naive kernel does not compile", got=library.words, where=where)
             try:
-                check(self._python, library, operator, np.random.default_rng(0))
+                check(self._python, library, operator, np.random.default_rng())
             except Wrong as wrong:
                 raise EnvError("the naive kernel is not right", got=wrong.words, where=where) from wrong
             self._naive[operator.name] = library, sets_for(self._python, library, operator)
@@ -174,14 +174,14 @@ class Kernels(TextEnv):
         return tasks
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Show the operator; ``seed`` draws the inputs that the program is checked with.
+        """Show the operator; ``seed`` changes nothing: what a program is checked with nobody can know before.
 
         Raises:
             BadInput: a task of another environment.
         """
         if task.kind not in self.operators:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where="kernels")
-        self._operator, self._seed = self.operators[task.kind], seed
+        self._operator = self.operators[task.kind]
         self._turn = Turn(task.text)
         return self._turn
 
@@ -190,7 +190,7 @@ class Kernels(TextEnv):
         ``high``, ``us`` (microseconds a call), and as kinds of reward whether it compiles and is right, and ``ratio``.
         """
         playing(self._turn, "kernels")
-        found = self.start().judge(self._operator, action, self._seed, timed=self.timed)
+        found = self.start().judge(self._operator, action, timed=self.timed)
         speed, passed = found.speed, GATES.index(found.gate) if found.gate in GATES else 0
         ratio = 0.0 if speed is None else speed.ratio
         reward = float(found.correct) if not self.timed else ratio**2 / (1 + ratio**2)

@@ -13,6 +13,8 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.outside import line_of
+from evolvent.envs.text import kernels_regimes as regimes
+from evolvent.envs.text.kernels_regimes import USUAL
 
 Sizes = dict[str, Any]
 """Sizes, whole numbers, and the values of single floats."""
@@ -86,15 +88,31 @@ class Operator:
         names = [name for name, kind, role in self.parameters if role == "value" and kind == "float"]
         return {name: float(np.float32(rng.normal(0.0, 2.0))) for name in names}
 
-    def inputs(self, rng: np.random.Generator, sizes: Sizes) -> Arrays:
-        """Fresh input arrays by name, in the types of the prototype."""
+    def inputs(self, rng: np.random.Generator, sizes: Sizes, regime: str = USUAL) -> Arrays:
+        """Fresh input arrays by name, in the types of the prototype; ``regime``: one of ``REGIMES``.
+
+        A regime is that of one array or of some: of a huge value and of a large spread of one, since what two of them
+        come to is no more than rounding leaves of it.
+        """
         made: Arrays = {}
+        some: list[str] = []
         for name, kind, role in self.parameters:
             if role == "in":
                 shape = self.shape(name, sizes)
                 value = self.draws[name](rng, shape, sizes) if name in self.draws else _any(rng, shape, kind)
                 made[name] = np.ascontiguousarray(value, TYPES[kind])
+                some += [name] if kind == "float" or (kind != "int" and name not in self.draws) else []
+        if some and regime != USUAL:
+            first = rng.choice(some)
+            for name in some if regime not in ("spread 30", "one huge") else ():
+                if name != first and rng.random() < 0.5:
+                    made[name] = regimes.drawn(rng, regime, made[name], self._anything(name))
+            made[first] = regimes.drawn(rng, regime, made[first], self._anything(first))
         return made
+
+    def _anything(self, name: str) -> bool:
+        """Whether any number may stand in an array: it has no draw of its own, which may keep to some."""
+        return name not in self.draws or isinstance(self.draws[name], Reals)
 
     def expected(self, inputs: Arrays, sizes: Sizes) -> list[np.ndarray]:
         """The right outputs, in their order, in double precision where they are floats.
@@ -105,7 +123,7 @@ class Operator:
         wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in inputs.items()}
         wide |= {name: VALUE for name, kind, role in self.parameters if role == "value" and kind == "float"}
         try:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):  # what comes of it is looked at below
                 found = self.reference(**(wide | sizes))
             outputs = [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
         except Exception as error:
@@ -210,9 +228,31 @@ def _normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float = 1.0
     return x
 
 
+@dataclass(frozen=True)
+class Reals:
+    """A draw of numbers in whose place any other may stand, too: not only those that it gives."""
+
+    draw: Draw
+
+    def __call__(self, rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        """Float numbers of that shape."""
+        return self.draw(rng, shape, sizes)
+
+
 def scaled(scale: float, offset: float = 0.0) -> Draw:
     """Normal numbers of that spread around ``offset``."""
-    return lambda rng, shape, sizes: _normal(rng, shape, scale, offset)
+    return Reals(lambda rng, shape, sizes: _normal(rng, shape, scale, offset))
+
+
+def spreads(low: float, high: float) -> Draw:
+    """Normal numbers in rows, each of a spread of its own between the two, as often below 3 as above where these are
+    .3 and 30: what only large differences allow does not pay.
+    """
+
+    def draw(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+        return _normal(rng, shape) * np.exp(rng.uniform(math.log(low), math.log(high), (*shape[:-1], 1)), dtype="f4")
+
+    return Reals(draw)
 
 
 def below(size: str) -> Draw:
@@ -227,7 +267,7 @@ def apart(step: float = 0.0) -> Draw:
         x = _normal(rng, shape) + rng.choice(np.array([-8, 0, 8], np.float32), (*shape[:-1], 1))
         return np.round(x / step) * step if step else x
 
-    return draw
+    return Reals(draw)
 
 
 def tiny_rows(scale: float, offset: float = 0.0) -> Draw:
@@ -237,7 +277,7 @@ def tiny_rows(scale: float, offset: float = 0.0) -> Draw:
         x = _normal(rng, shape, scale, offset)
         return x * rng.choice(np.array([1, 1e-3], np.float32), (*shape[:-1], 1))
 
-    return draw
+    return Reals(draw)
 
 
 def row_ends(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:

@@ -24,6 +24,7 @@ import numpy as np
 from evolvent.core.errors import EnvError
 from evolvent.envs.text import kernels_guest
 from evolvent.envs.text.kernels_operator import TYPES, VALUE, Arrays, Operator, Quick, Sizes
+from evolvent.envs.text.kernels_regimes import REGIMES, USUAL, WORDS, floors
 from evolvent.sandbox import Guest, GuestError, Limits, Sandbox
 
 GAIN = 1.15
@@ -187,13 +188,27 @@ class Worker:
 
 
 # ------------------------------------------------------------------------------------------------ right?
-def differs(operator: Operator, got: Sequence[np.ndarray], expected: Sequence[np.ndarray], slack: float = 1.0) -> str:
-    """Where outputs are wrong, in words; empty where they are right. ``slack`` widens the tolerance."""
+def differs(
+    operator: Operator,
+    got: Sequence[np.ndarray],
+    expected: Sequence[np.ndarray],
+    slack: float = 1.0,
+    floors: Sequence[float] = (),
+) -> str:
+    """Where outputs are wrong, in words; empty where they are right.
+
+    Args:
+        operator: whose outputs they are.
+        got: the outputs of a kernel.
+        expected: the right ones.
+        slack: what the tolerance is multiplied by.
+        floors: by output, the least magnitude that an error is measured against; default 1.
+    """
     names = [name for name, _, role in operator.parameters if role == "out"]
-    for name, mine, right in zip(names, got, expected, strict=True):
+    for name, mine, right, floor in zip(names, got, expected, floors or [1.0] * len(names), strict=True):
         with np.errstate(invalid="ignore"):
             wide = mine.astype(np.result_type(np.float32, right.dtype), copy=False)  # double unless both are floats
-            bad = ~(np.abs(wide - right) <= slack * operator.tol * np.maximum(1.0, np.abs(right)))
+            bad = ~(np.abs(wide - right) <= slack * operator.tol * np.maximum(floor, np.abs(right)))
         if bad.any():
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             value = mine[at]
@@ -204,27 +219,68 @@ def differs(operator: Operator, got: Sequence[np.ndarray], expected: Sequence[np
     return ""
 
 
-def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.Generator, hidden: int = 5) -> None:
-    """The correctness gate: fresh inputs at the usual sizes, at ``hidden`` others, and at larger ones.
+@dataclass(frozen=True)
+class Tried:
+    """One call that a kernel is checked with."""
+
+    told: str
+    """What may be told of it before what went wrong."""
+    hidden: bool
+    """Whether nothing else may be told."""
+    sizes: Sizes
+    inputs: Arrays
+    expected: list[np.ndarray]
+    floors: list[float]
+
+
+def cases(operator: Operator, rng: np.random.Generator) -> list[Tried]:
+    """The calls: every regime at the usual sizes and at others that nobody is told; two at larger ones.
+
+    Raises:
+        EnvError: the reference fails with usual inputs. Where it is not defined for those of another regime, that
+            regime is left out.
+    """
+    order = [str(regime) for regime in rng.permutation(REGIMES)]
+    asked = [(USUAL, operator.sizes), *((regime, operator.sizes) for regime in order if regime != USUAL)]
+    asked += [(regime, {}) for regime in order]
+    asked += [(regime, larger) for regime in (USUAL, order[0]) for larger in operator.larger_sizes(rng)]
+    found: list[Tried] = []
+    for regime, sizes in asked:
+        one = (sizes | operator.values(rng)) if sizes is operator.sizes else sizes or operator.other_sizes(rng)
+        inputs = operator.inputs(rng, one, regime)
+        try:
+            expected = operator.expected(inputs, one)
+        except EnvError:
+            if regime == USUAL:
+                raise
+            continue
+        wide = regime == "spread 30"
+        floors_ = floors(operator.expected(operator.inputs(rng, one), one), expected) if wide else []
+        hidden = sizes is not operator.sizes
+        told = f"with {', '.join(f'{name}={value:g}' for name, value in one.items())}"
+        told += ": " if regime == USUAL else f" it is right with usual numbers, but not with {WORDS[regime]}: "
+        told = "right at the usual sizes, but at others " if hidden else told
+        found.append(Tried(told, hidden, one, inputs, expected, floors_))
+    return found
+
+
+def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.Generator) -> None:
+    """The correctness gate: fresh inputs of all regimes, at the usual sizes, at others, and at larger ones.
 
     Raises:
         Wrong: with where it differs at the usual sizes; of the others it is said that there is one.
     """
-    sizes = [operator.sizes | operator.values(rng), *(operator.other_sizes(rng) for _ in range(hidden))]
-    sizes += operator.larger_sizes(rng)
-    cases = [(one, operator.inputs(rng, one)) for one in sizes]
-    with Worker(sandbox, library, operator, sizes) as worker:
-        worker.fill([inputs for _, inputs in cases])
-        for i, (one, inputs) in enumerate(cases):
-            told = "" if i == 0 else "right at the usual sizes, but at others "
+    tried = cases(operator, rng)
+    with Worker(sandbox, library, operator, [one.sizes for one in tried]) as worker:
+        worker.fill([one.inputs for one in tried])
+        for i, one in enumerate(tried):
             try:
                 worker.run(i)
                 worker.in_time()
             except Wrong as wrong:
-                raise Wrong(told + wrong.words, harness=wrong.harness) from wrong
-            if wrong := differs(operator, worker.outputs[i], operator.expected(inputs, one)):
-                shown = ", ".join(f"{name}={value:g}" for name, value in one.items())
-                raise Wrong(f"with {shown}: {wrong}" if i == 0 else told + "it is wrong")
+                raise Wrong(one.told + wrong.words if i else wrong.words, harness=wrong.harness) from wrong
+            if wrong := differs(operator, worker.outputs[i], one.expected, floors=one.floors):
+                raise Wrong(one.told + ("it is wrong" if one.hidden else wrong))
         if wrong := worker.trespass():
             raise Wrong(wrong)
 

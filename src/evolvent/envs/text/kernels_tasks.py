@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from evolvent.envs.text.kernels_operator import Operator, apart, below, row_ends, scaled, tiny_rows
+from evolvent.envs.text.kernels_operator import Operator, apart, below, row_ends, scaled, spreads, tiny_rows
 
 
 # ------------------------------------------------------------------------------------------------ references
@@ -173,15 +173,16 @@ ALL = (
              "for (int i = 0; i < n; i++) { float v = x[i]; out[i] = 0.5f * v * (1 + tanhf(0.7978845608f * (v + "
              "0.044715f * v * v * v))); }", {"x": scaled(3.0)}),
     Operator("sigmoid", "sigmoid, elementwise", f"{_X}{_N}", _sigmoid, "x: n; out: n", {"n": 1 << 16}, 1e-5,
-             "for (int i = 0; i < n; i++) out[i] = 1 / (1 + expf(-x[i]));", {"x": scaled(20.0)}),
-    Operator("softmax_rows", "softmax of each row; inputs are large", f"{_X}{_RC}", _softmax_rows, _ROWS,
+             "for (int i = 0; i < n; i++) { float v = x[i] < -80 ? -80 : x[i]; out[i] = 1 / (1 + expf(-v)); }",
+             {"x": scaled(20.0)}),
+    Operator("softmax_rows", "softmax of each row; inputs may be large", f"{_X}{_RC}", _softmax_rows, _ROWS,
              {"rows": 96, "cols": 1024}, 1e-4, f"{_EACH_ROW}float* o = out + (long)r * cols; {_MAX}float s = 0; for "
              "(int c = 0; c < cols; c++) { o[c] = expf(p[c] - m); s += o[c]; } for (int c = 0; c < cols; c++) o[c] /= "
-             "s; }", {"x": scaled(30.0)}),
-    Operator("logsumexp_rows", "log of the sum of exponentials of each row; inputs are large", f"{_X}{_RC}",
+             "s; }", {"x": spreads(0.3, 30.0)}),
+    Operator("logsumexp_rows", "log of the sum of exponentials of each row; inputs may be large", f"{_X}{_RC}",
              _logsumexp_rows, "x: rows, cols; out: rows", {"rows": 96, "cols": 1024}, 1e-4,
              f"{_EACH_ROW}{_MAX}double s = 0; for (int c = 0; c < cols; c++) s += expf(p[c] - m); out[r] = m + "
-             "logf(s); }", {"x": scaled(30.0)}),
+             "logf(s); }", {"x": spreads(0.3, 30.0)}),
     Operator("layernorm", "layer normalisation of each row with gain and bias, eps 1e-5",
              f"{_X}const float* g, const float* b, {_RC}", _layernorm, f"{_ROWS}; g: cols; b: cols",
              {"rows": 256, "cols": 768}, 1e-3, f"{_EACH_ROW}float* o = out + (long)r * cols; float m = 0, v = 0; for "
@@ -245,7 +246,7 @@ ALL = (
     Operator("cross_entropy", "mean over rows of the cross entropy of logits with the label of each row",
              f"{_X}const int* y, {_RC}", _cross_entropy, "x: rows, cols; y: rows; out: 1", {"rows": 96, "cols": 1000},
              1e-4, f"double t = 0; {_EACH_ROW}{_MAX}double s = 0; for (int c = 0; c < cols; c++) s += expf(p[c] - m); "
-             "t += m + logf(s) - p[y[r]]; } out[0] = t / rows;", {"x": scaled(30.0), "y": below("cols")}),
+             "t += m + logf(s) - p[y[r]]; } out[0] = t / rows;", {"x": spreads(0.3, 30.0), "y": below("cols")}),
     Operator("pairwise_sqdist", "D[i,j] = squared distance of the rows A[i] and B[j]",
              f"const float* A, const float* B, float* D, {_MNK}", _pairwise_sqdist, "A: M, K; B: N, K; D: M, N",
              {"M": 96, "N": 112, "K": 64}, 1e-3, "for (int i = 0; i < M; i++) for (int j = 0; j < N; j++) { float s = "
@@ -266,7 +267,7 @@ ALL = (
              "i++) { float m = -1e30f, t = 0; for (int j = 0; j < n; j++) { float a = 0; for (int k = 0; k < d; k++) a "
              "+= Q[i * d + k] * K[j * d + k]; s[j] = a / sqrtf(d); if (s[j] > m) m = s[j]; } for (int j = 0; j < n; "
              "j++) { s[j] = expf(s[j] - m); t += s[j]; } for (int k = 0; k < d; k++) { float a = 0; for (int j = 0; j "
-             "< n; j++) a += s[j] * V[j * d + k]; out[i * d + k] = a / t; } }", {"Q": scaled(40.0)}),
+             "< n; j++) a += s[j] * V[j * d + k]; out[i * d + k] = a / t; } }", {"Q": spreads(0.3, 40.0)}),
     Operator("embedding_sum", "sum of the k rows of E that idx names, for each row of idx",
              "const float* E, const int* idx, float* out, int rows, int k, int d, int words", _embedding_sum,
              "E: words, d; idx: rows, k; out: rows, d", {"rows": 400, "k": 10, "d": 64, "words": 3000}, 1e-4,

@@ -14,9 +14,10 @@ MOST_CHARS = 8000
 _BLOCK = re.compile(r"^[^\S\n]*(def |async def |import |from |class |@)|= *lambda\b", re.M)
 _BARE = re.compile(rf"{BEGIN.pattern}|^(async def |[A-Z][A-Z0-9_]* *= )", re.M)
 """What makes a program of a code block, and where one begins in an answer without any."""
-_PROSE = re.compile(r"\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z])")
-"""Where a sentence begins behind a program without a code block; no line of Python begins so, but of a text in it."""
-_MOST_BEGINS = 60
+_ENDS = re.compile(r"(\"\"\"|''')|\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z])")
+"""Where a text in a program begins or ends, and where a sentence begins behind a program without a code block: no line
+of Python begins so, but of a text in it."""
+_MOST_BEGINS, _MOST_READ = 60, 4 * MOST_CHARS
 _DEFINITIONS = (
     ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign,
 )  # fmt: skip
@@ -34,14 +35,28 @@ def extract(answer: str, name: str = "") -> str:
         return "\n\n".join([*before, blocks[at]])[:MOST_CHARS]
     begin = _BARE.search(answer.lstrip())
     bare = _before_prose(answer.lstrip()[begin.start() :]) if begin else ""
-    lines = answer[:MOST_CHARS].splitlines(keepends=True)
-    for i in range(min(len(lines), _MOST_BEGINS) if name else 0):
-        rest = "".join(lines[i:])
-        for source in map(_before_prose, (rest.lstrip(), dedent(rest))):  # its first line may have another indentation
-            ahead = _before(source, name)
+    return (_found(answer[:MOST_CHARS], name) if name else "") or bare
+
+
+def _found(text: str, name: str) -> str:
+    """The program that defines ``name`` behind the first lines of ``text``, which may be prose; "" where none does.
+
+    Every line is tried as its begin until ``_MOST_READ`` characters were read; after that a begin that fails takes
+    along all lines that were read with it, so that no answer costs more than a few times its length.
+    """
+    lines, at = text.splitlines(keepends=True), 0
+    left = _MOST_READ
+    while at < min(len(lines), _MOST_BEGINS):
+        rest = "".join(lines[at:])
+        most = 1
+        # its first line may have another indentation
+        for source in dict.fromkeys(map(_before_prose, (rest.lstrip(), dedent(rest)))):
+            ahead, read = _ahead(source, name)
             if ahead is not None and not any(map(_is_word, ahead)):
                 return source
-    return bare
+            left, most = left - sum(map(len, lines[at : at + read])), max(most, read)
+        at += 1 if left > 0 else most
+    return ""
 
 
 def first_line(answer: str) -> str:
@@ -52,27 +67,43 @@ def first_line(answer: str) -> str:
 
 def parsed(source: str) -> ast.Module | None:
     """Its tree, or ``None``. It is not compiled out here: that can take any time and memory, the sandbox bounds it."""
+    return _parsed(source)[0]
+
+
+def _parsed(source: str) -> tuple[ast.Module | None, int]:
+    """The tree of a program, or ``None``, and how many of its lines were read for it."""
+    lines = source.count("\n") + 1
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
-        return None
+            return ast.parse(source), lines
+    except SyntaxError as error:
+        return None, min(error.lineno or lines, lines)
+    except (ValueError, RecursionError, MemoryError, OverflowError):
+        return None, lines
 
 
 def _before_prose(text: str) -> str:
-    text = text[:MOST_CHARS].partition("```")[0].rstrip()
-    ends = (found.start() for found in _PROSE.finditer(text))
-    whole = next((end for end in ends if not any(text[:end].count(q) % 2 for q in ('"""', "'''"))), None)
-    return text[:whole].rstrip()
+    text, inside = text[:MOST_CHARS].partition("```")[0].rstrip(), set[str]()
+    for found in _ENDS.finditer(text):
+        if found[1]:
+            inside ^= {found[1]}
+        elif not inside:
+            return text[: found.start()].rstrip()
+    return text
 
 
 def _before(source: str, name: str) -> list[ast.stmt] | None:
     """What stands before the definition of ``name``; ``None`` where there is none, or it cannot be read."""
-    tree = parsed(source)
+    return _ahead(source, name)[0]
+
+
+def _ahead(source: str, name: str) -> tuple[list[ast.stmt] | None, int]:
+    """The same, and how many lines were read for it."""
+    tree, read = _parsed(source)
     body = tree.body if tree else []
     at = next((i for i, node in enumerate(body) if name in _defined(node)), None)
-    return None if at is None else body[:at]
+    return (None if at is None else body[:at]), read
 
 
 def _is_word(node: ast.stmt) -> bool:

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import random
 import re
+import secrets
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ _CHECKER = '''
 import random
 
 
-def attempt(prompt, test, entry, answers):
+def attempt(prompt, test, entry, answers, seed):
     """The call that comes after these answers, or that the check has passed or failed."""
     coming, wanted = iter(answers), []
 
@@ -47,7 +48,7 @@ def attempt(prompt, test, entry, answers):
         wanted.append([list(args), named])
         raise Wanted
 
-    random.seed(0)  # some checks draw: the same in every attempt
+    random.seed(seed)  # some checks draw: the same in every attempt at a verdict, and nobody can know it before
     space = {}
     exec(prompt, space)  # holds functions that the check uses
     space[entry] = candidate
@@ -171,6 +172,7 @@ def checked(source: str, problem: Problem, place: Sandbox, limits: Limits) -> Ve
 def _ends(call: Any, problem: Problem, case: Case, place: Sandbox) -> str:
     """``right``, ``wrong``, or ``harness`` where the check itself could not be run."""
     answers: list[Any] = []
+    seed = secrets.randbits(64)
     try:
         checker = place.open({"checker.py": _CHECKER}, "checker", Limits(wall=10.0, cpu=20.0))
     except GuestError:
@@ -181,7 +183,7 @@ def _ends(call: Any, problem: Problem, case: Case, place: Sandbox) -> str:
             # cannot bear, is wrong: a program must not be able to void its failure
             blamed = "wrong" if answers else "harness"
             try:
-                said = checker.call("attempt", problem.given, case.inputs[0], problem.function, answers)
+                said = checker.call("attempt", problem.given, case.inputs[0], problem.function, answers, seed)
             except (GuestError, BadInput) as error:
                 return "harness" if isinstance(error, GuestError) and error.kind == "harness" else blamed
             if "call" not in said:

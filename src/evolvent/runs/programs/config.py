@@ -19,7 +19,7 @@ class ProgramsConfig:
     model: str = "qwen2.5-coder-1.5b"
     """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL."""
     seed: int = 0
-    """Random seed of kernels, exploration, sampling and of the inputs that programs are checked with."""
+    """Random seed of kernels, exploration and sampling. The inputs that programs are checked with have a secret one."""
     kernels: tuple[str, ...] = ()
     """Kernels by name; empty = as many as --count of the split."""
     count: int = 6

@@ -21,7 +21,7 @@ from typing import Any
 from . import guest, namespaces, seccomp, tree
 from .confine import Rule, confine, filters, grants, user_tasks
 from .kernel import PR_SET_CHILD_SUBREAPER, JailError, prctl, syscall
-from .watch import Watch, descendants
+from .watch import Watch, descendants, unknown
 
 TICK_S, TICK_SCAN_S, TICK_BROWSER_S = 0.02, 0.05, 0.25
 KILL_S = 10.0
@@ -105,6 +105,8 @@ class Slot:
         pidfd = syscall("pidfd_open", pid, 0)
         said = mine.recv(4096)
         hello: dict[str, Any] = json.loads(said) if said else {"error": "it died while it was being confined"}
+        if not self.inside and "error" not in hello and unknown(self.proc, hello["inner"], self.work):
+            hello["error"] = "/proc does not show here what a program holds open, so that its disk cannot be limited"
         if "error" in hello:
             self._end_all(pid)
             self.say({"error": hello["error"]})

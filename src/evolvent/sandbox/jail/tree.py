@@ -6,6 +6,7 @@ modes that nobody may read.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 import stat
@@ -14,6 +15,10 @@ from collections.abc import Mapping, Sequence
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEP = 32
+UNKNOWN = 1 << 60
+"""Bytes that count for what cannot be measured: more than any limit."""
+_MOVED = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
+"""What a name that was listed says when it was removed, or another thing was put in its place."""
 
 
 def put(root: int, files: Mapping[str, bytes], uid: int | None) -> None:
@@ -90,7 +95,10 @@ def _inner(root: int, prefix: str) -> int:
 
 
 def size(root: int, most_bytes: int, most_files: int) -> tuple[int, int]:
-    """Bytes on disk and entries below ``root``; stops counting where either exceeds its maximum."""
+    """Bytes on disk and entries below ``root``; stops counting where either exceeds its maximum.
+
+    Bytes are ``UNKNOWN`` where something that is there cannot be looked at: as much may lie in it.
+    """
     total = count = 0
     stack = [(fd := os.dup(root), os.listdir(fd))]
     try:
@@ -105,16 +113,34 @@ def size(root: int, most_bytes: int, most_files: int) -> tuple[int, int]:
                 status = os.stat(name, dir_fd=fd, follow_symlinks=False)
                 count, total = count + 1, total + status.st_blocks * 512
                 if stat.S_ISDIR(status.st_mode):
-                    stack.append((inner := os.open(name, _FOLDER, dir_fd=fd), []))
+                    stack.append((inner := _readable(name, fd), []))
                     stack[-1][1].extend(os.listdir(inner))
-            except OSError:
-                continue  # gone or unreadable meanwhile: its bytes are bounded by the limit of one file
+            except OSError as error:
+                if error.errno not in _MOVED:
+                    return UNKNOWN, count
             if len(stack) > 2 * _DEEP:
                 count = most_files + 1
     finally:
         for fd, _ in stack:
             os.close(fd)
     return total, count
+
+
+def _readable(name: str, at: int) -> int:
+    """A folder, opened to list it. Where its mode forbids it and it is ours, it has another one for that moment."""
+    try:
+        return os.open(name, _FOLDER, dir_fd=at)
+    except PermissionError:
+        held = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:  # by what is held and not by its name, where the program may have put a link meanwhile
+        here, mode = f"/proc/self/fd/{held}", stat.S_IMODE(os.fstat(held).st_mode)
+        os.chmod(here, mode | 0o700)
+        try:
+            return os.open(here, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            os.chmod(here, mode)
+    finally:
+        os.close(held)
 
 
 def clear(root: int) -> None:

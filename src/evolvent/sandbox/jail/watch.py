@@ -11,8 +11,11 @@ from . import tree
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PARENT, _OWN, _TIMES, _THREADS, _STARTED, _RSS = 0, slice(10, 12), slice(10, 14), 16, 18, 20
-"""Places in what _stat returns."""
+_PARENT, _OWN, _TIMES, _THREADS, _STARTED, _SPACE, _RSS = 0, slice(10, 12), slice(10, 14), 16, 18, 19, 20
+"""Places in the fields that _stat returns; of space: bytes of addresses, none where a process gave its memory back."""
+_DEAD = (b"Z", b"X")
+_ENDED = (FileNotFoundError, ProcessLookupError)
+"""What /proc says of a process that ends between two looks at it: no fault of anyone."""
 _DISK_EVERY_S = 0.05
 
 
@@ -26,10 +29,10 @@ class Use(NamedTuple):
     own: dict[tuple[int, int], float]  # seconds of each process alone, by its number and start
 
 
-def _stat(proc: int, pid: int | str) -> list[int] | None:
-    """The 21 fields of /proc/PID/stat behind the state, as integers."""
+def _stat(proc: int, where: str) -> tuple[bytes, list[int]] | None:
+    """State and the 21 fields behind it, as integers, of /proc/PID or of one of its threads; ``None``: it has ended."""
     try:
-        fd = os.open(f"{pid}/stat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
+        fd = os.open(f"{where}/stat", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc)
     except OSError:
         return None
     try:
@@ -39,18 +42,53 @@ def _stat(proc: int, pid: int | str) -> list[int] | None:
     finally:
         os.close(fd)
     state, *words = text.rsplit(b")", 1)[1].split()[:22]
-    fields = [int(word) for word in words]
-    if state == b"Z" and fields[_THREADS] <= 1:  # it is dead, and waits to be asked for
-        fields[_THREADS] = fields[_RSS] = 0
-    return fields
+    return state, [int(word) for word in words]
+
+
+def _seen(proc: int, pid: int) -> tuple[str, list[int]] | None:
+    """Where in /proc a process shows what it holds, and its fields; ``None``: it has ended.
+
+    That is its first thread, or another one where the first has ended before them and shows nothing. Of one that is
+    dead and waits to be asked for the place is empty.
+    """
+    if (found := _stat(proc, str(pid))) is None:
+        return None
+    state, fields = found
+    if state not in _DEAD:
+        return str(pid), fields
+    for thread in _names(proc, f"{pid}/task") if fields[_THREADS] > 1 else ():
+        living = _stat(proc, where := f"{pid}/task/{thread}")
+        if living is not None and living[0] not in _DEAD:
+            fields[_SPACE], fields[_RSS] = living[1][_SPACE], living[1][_RSS]
+            return where, fields
+    fields[_THREADS] = fields[_RSS] = 0
+    return "", fields
+
+
+def _names(proc: int, where: str) -> list[str]:
+    """What a folder of /proc lists; nothing where its process has ended, before or while it was listed.
+
+    Raises:
+        OSError: it may not be read.
+    """
+    try:
+        fd = os.open(where, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
+    except _ENDED:
+        return []
+    try:
+        return os.listdir(fd)
+    except _ENDED:
+        return []
+    finally:
+        os.close(fd)
 
 
 def descendants(proc: int, root: int) -> list[int]:
     """Every process below ``root``, by the parents that /proc names."""
     children: dict[int, list[int]] = {}
     for name in os.listdir(proc):
-        if name.isdigit() and (fields := _stat(proc, name)) is not None:
-            children.setdefault(fields[_PARENT], []).append(int(name))
+        if name.isdigit() and (about := _stat(proc, name)) is not None:
+            children.setdefault(about[1][_PARENT], []).append(int(name))
     found, todo = [], [root]
     while todo:
         below = children.get(todo.pop(), [])
@@ -64,9 +102,9 @@ def use(proc: int, pids: list[int]) -> Use:
     memory = ticks = threads = processes = 0
     own: dict[tuple[int, int], float] = {}
     for pid in pids:
-        fields = _stat(proc, pid)
-        if fields is None:
+        if (seen := _seen(proc, pid)) is None:
             continue
+        _, fields = seen
         processes += fields[_THREADS] > 0
         memory += fields[_RSS] * _PAGE
         ticks += sum(fields[_TIMES])
@@ -78,36 +116,49 @@ def use(proc: int, pids: list[int]) -> Use:
 def deleted_bytes(proc: int, pids: list[int], folder: int, most: int) -> int:
     """Bytes of files below the folder that have no name any more and that the processes hold open or mapped.
 
-    How long a file is that is mapped alone nobody tells: it counts with ``most``, the limit of one file.
+    How long a file is that is mapped alone nobody tells: it counts with ``most``, the limit of one file. What a process
+    holds that lives and may not be read is ``tree.UNKNOWN``.
     """
     device = os.fstat(folder).st_dev
     below = os.fsencode(os.readlink(f"self/fd/{folder}", dir_fd=proc)) + b"/"
     sizes: dict[int, int] = {}
     mapped: set[int] = set()
     for pid in pids:
-        try:
-            opened = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=proc)
-        except OSError:
+        if not (seen := _seen(proc, pid)) or not seen[0]:
             continue
         try:
-            names = os.listdir(opened)
-        finally:
-            os.close(opened)
-        for name in names:
-            try:
-                status = os.stat(f"{pid}/fd/{name}", dir_fd=proc)
-            except OSError:
-                continue
-            if status.st_nlink == 0 and status.st_dev == device:
-                sizes[status.st_ino] = status.st_blocks * 512
-        try:
-            with open(os.open(f"{pid}/maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc), "rb") as file:
-                for line in file:
-                    if line.endswith(b" (deleted)\n") and below in line:
-                        mapped.add(int(line.split(None, 5)[4]))
-        except OSError:
+            sizes |= _opened(proc, seen[0], device)
+            mapped |= _mapped(proc, seen[0], below)
+        except _ENDED:
             continue
+        except OSError:  # of one that is about to end the kernel refuses it, too: that has no memory any more
+            if (again := _seen(proc, pid)) and again[0] and again[1][_SPACE]:
+                return tree.UNKNOWN
     return sum(sizes.values()) + most * len(mapped - sizes.keys())
+
+
+def unknown(proc: int, pid: int, folder: int) -> bool:
+    """Whether what a process holds cannot be measured, though it did nothing yet: the machine's doing."""
+    return deleted_bytes(proc, [pid], folder, 0) >= tree.UNKNOWN
+
+
+def _opened(proc: int, where: str, device: int) -> dict[int, int]:
+    """Bytes, by inode, of the files without a name on a device that are open there."""
+    sizes: dict[int, int] = {}
+    for name in _names(proc, f"{where}/fd"):
+        try:
+            status = os.stat(f"{where}/fd/{name}", dir_fd=proc)
+        except _ENDED:
+            continue
+        if status.st_nlink == 0 and status.st_dev == device:
+            sizes[status.st_ino] = status.st_blocks * 512
+    return sizes
+
+
+def _mapped(proc: int, where: str, below: bytes) -> set[int]:
+    """Inodes of the files without a name below a folder that are mapped there."""
+    with open(os.open(f"{where}/maps", os.O_RDONLY | os.O_CLOEXEC, dir_fd=proc), "rb") as file:
+        return {int(line.split(None, 5)[4]) for line in file if line.endswith(b" (deleted)\n") and below in line}
 
 
 class Watch:
