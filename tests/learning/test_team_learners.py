@@ -97,7 +97,7 @@ def test_spread_gets_better(algo, tmp_path):
 @pytest.mark.parametrize("algo", ["happo", "hatrpo", "mappo", "ippo", "coma"])
 def test_agents_that_die_and_choices_that_close(algo, tmp_path, monkeypatch):
     """Of two unequal agents one dies early; the other is paid the number of its choice, 2 being open now and then."""
-    monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: vector(Counter, n))
+    monkeypatch.setattr(envs, "load_team", lambda spec, n, **_: vector(Counter, n))
     settings = {"coma": {"critic_steps": 10, "lr": 4e-3}, "hatrpo": {"delta": 0.05}}.get(algo, {"lr": 2e-3})
     settings = {"envs": 16, "horizon": 8, "hidden": (16,), "eval_every": 0, "critic_lr": 2e-3, **settings}
     summary, rows = train(algo, tmp_path, steps=128 * 15, **settings)

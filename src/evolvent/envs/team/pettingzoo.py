@@ -49,7 +49,7 @@ def make_solo(variant: str, *, limit: int = 0, state: bool = False) -> ParallelS
     env = _made(make, {"render_mode": "rgb_array"} | ({"max_cycles": limit} if limit else {}), where)
     _check(env, where)
     own = getattr(getattr(env, "unwrapped", env), "max_cycles", 0)
-    return ParallelSolo(env, limit=limit or (own if isinstance(own, int) else 0), dies=True, state=state)
+    return ParallelSolo(env, limit=limit or (own if isinstance(own, int) else 0), foreign=True, state=state)
 
 
 def _made(make: Callable[..., Any], options: Mapping[str, Any], where: str) -> Any:
