@@ -71,7 +71,7 @@ def _left(spy: _Spy, agents: list[str]) -> list[str]:
     if not listed:
         return []
     return [
-        f"agents still lists {', '.join(listed)} when all have terminated or were cut off: taken as the end; "
+        f"agents still lists {', '.join(map(str, listed))} when all have terminated or were cut off: taken as the end; "
         "PettingZoo takes out who has ended"
     ]
 

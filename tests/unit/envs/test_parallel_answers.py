@@ -354,3 +354,20 @@ def test_what_is_odd_is_told(named, told):
 
 def test_nothing_is_odd_about_a_sound_one():
     assert oddities(team()) == oddities(team(change=masks("a", "b"))) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (on_step(2, lambda env, shown: {7: True}), "changed its agents(?s:.*)0, 1"),
+        (on_step(0, lambda env, shown: {0: env.see(), 1: env.see(), 2: env.see()}), "changed its agents"),
+        (on_step(4, lambda env, shown: {0: {"action_mask": [1, 1, 1]}}), "agents 0"),
+        (on_step(1, lambda env, shown: {0: "x", 1: 1.0}), "agent 0"),
+    ],
+)  # fmt: skip
+def test_agents_may_be_called_by_numbers(change, told):
+    agents = {"possible_agents": (0, 1)}
+    assert play(team(**agents))[3].terminated_B.all()
+    assert any("lists 0, 1" in odd for odd in oddities(team(empties=False, **agents)))
+    with pytest.raises(EnvError, match=told):
+        play(team(change=change, **agents))

@@ -29,11 +29,11 @@ def _seen(shown: object) -> Seen:
     return shown
 
 
-def _number(reward: Any, agent: str = "") -> float:
+def _number(reward: Any, agent: object = None) -> float:
     """A reward, which may be an array or tensor of one number."""
     array = np.asarray(reward)
     if array.size != 1 or array.dtype.kind not in "biuf":
-        where = f"agent {agent}" if agent else ""
+        where = "" if agent is None else f"agent {agent}"
         raise EnvError("a reward that is no single number", got=reward, expected="a number", where=where)
     return float(array.item())
 
@@ -165,5 +165,5 @@ class Copies:
         if not by_agent.keys() <= self._index.keys():
             raise EnvError(
                 "an environment changed its agents", got=", ".join(sorted(map(str, by_agent))),
-                expected=", ".join(self._index),
+                expected=", ".join(map(str, self._index)),
             )  # fmt: skip

@@ -65,7 +65,9 @@ def known(by_agent: Mapping[str, Any], agents: Collection[str]) -> None:
     """Nobody is in ``by_agent`` but ``agents``."""
     if not by_agent.keys() <= set(agents):
         raise EnvError(
-            "an environment changed its agents", got=", ".join(sorted(map(str, by_agent))), expected=", ".join(agents)
+            "an environment changed its agents",
+            got=", ".join(sorted(map(str, by_agent))),
+            expected=", ".join(map(str, agents)),
         )
 
 

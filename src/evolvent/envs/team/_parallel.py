@@ -62,7 +62,7 @@ class ParallelSolo:
         self._alive, self._success = [agent for agent in self._rows if agent in self._listed], {}
         if not self._alive:
             raise EnvError(
-                "nobody is there after reset", got=f"agents = {self._listed}", expected=", ".join(self._rows),
+                "nobody is there after reset", got=f"agents = {self._listed}", expected=", ".join(map(str, self._rows)),
                 do="set self.agents = list(self.possible_agents) in reset",
             )  # fmt: skip
         return self._seen(obs, infos, 0.0)
@@ -135,8 +135,9 @@ class ParallelSolo:
                 masks[agent] = info[_MASK]
         if masks and not self._told_masks:
             raise EnvError(
-                "a mask of actions in the infos of step, and none in those of reset", got=f"agents {', '.join(masks)}",
-                expected="one in both, or in neither", do="put the mask of the first action into the infos of reset",
+                "a mask of actions in the infos of step, and none in those of reset",
+                got=f"agents {', '.join(map(str, masks))}", expected="one in both, or in neither",
+                do="put the mask of the first action into the infos of reset",
             )  # fmt: skip
         return masks
 
