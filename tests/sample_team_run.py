@@ -21,7 +21,8 @@ def sample_team_run(
     def judged(value, n=32):
         half = 1.5 + rng.random()
         ends = {"ci95": [value - half, value + half], "n": n, "length_mean": 25.0}
-        return {"value": value, **ends, "success_mean": float(np.clip(value / 20 + 1, 0, 1))}
+        return {"value": value, **ends, "covered_mean": 0.5,
+                "success_mean": float(np.clip(value / 20 + 1, 0, 1))}  # fmt: skip
 
     with made as folder:
         chance = judged(-20 + rng.normal())

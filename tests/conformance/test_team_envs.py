@@ -102,7 +102,7 @@ def test_an_agent_that_acted_without_a_reward_or_lives_unseen_is_told(place, tol
             shown[place].pop("three")
             return shown
 
-    solo = ParallelSolo(Forgetful(), dies=True)
+    solo = ParallelSolo(Forgetful(), foreign=True)
     mask = solo.reset(0).available["one"]
     with pytest.raises(EnvError, match=rf"{told}(?s:.*)three"):
         solo.step(np.full(3, mask.argmax()))
@@ -198,7 +198,7 @@ def test_robots_see_what_the_package_shows():
     ours = envs.load_team("mamujoco:HalfCheetah-6x1", 1)
     frame, generator = ours.reset(0), np.random.default_rng(0)
     seen, _ = theirs.reset(seed=0)
-    robot, other = theirs.single_agent_env.unwrapped, ours.env._runner._solos[0]._robot.unwrapped
+    robot, other = theirs.single_agent_env.unwrapped, ours.env.solos[0]._robot.unwrapped
     robot.set_state(other.data.qpos.copy(), other.data.qvel.copy())
     for _ in range(20):
         action = generator.uniform(-1, 1, (1, 6, 1)).astype(np.float32)

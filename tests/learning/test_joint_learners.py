@@ -71,7 +71,7 @@ def test_mat_splits_up_without_numbers(tmp_path):
 )  # fmt: skip
 def test_teams_of_all_kinds_learn(algo, toy, settings, tmp_path, monkeypatch):
     """Agents that choose, give numbers or do both; agents that die and choices that close."""
-    monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: Checked(vector(toy, n), spec))
+    monkeypatch.setattr(envs, "load_team", lambda spec, n, **_: Checked(vector(toy, n), spec))
     module = importlib.import_module(f"evolvent.algos.{algo}")
     quick = {"epochs": 5, "lr": 4e-3} if hasattr(module.Config(), "lr") else {}
     quick |= {"critic_lr": 4e-3, "hidden": (16,)} if hasattr(module.Config(), "hidden") else {"width": 16}

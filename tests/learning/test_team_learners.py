@@ -8,10 +8,11 @@ import torch
 from evolvent import envs
 from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
+from evolvent.envs.runners.checked import Checked
 from evolvent.envs.runners.vector import vector
 from evolvent.evaluate.live import Live
 from run_folders import begin
-from toy_team import Counter
+from toy_team import Counter, Trio
 
 torch.set_num_threads(1)
 ONE_STEP = {"envs": 32, "horizon": 8, "hidden": (32, 32), "eval_every": 0, "lr": 2e-3, "critic_lr": 2e-3}
@@ -97,7 +98,7 @@ def test_spread_gets_better(algo, tmp_path):
 @pytest.mark.parametrize("algo", ["happo", "hatrpo", "mappo", "ippo", "coma"])
 def test_agents_that_die_and_choices_that_close(algo, tmp_path, monkeypatch):
     """Of two unequal agents one dies early; the other is paid the number of its choice, 2 being open now and then."""
-    monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: vector(Counter, n))
+    monkeypatch.setattr(envs, "load_team", lambda spec, n, **_: vector(Counter, n))
     settings = {"coma": {"critic_steps": 10, "lr": 4e-3}, "hatrpo": {"delta": 0.05}}.get(algo, {"lr": 2e-3})
     settings = {"envs": 16, "horizon": 8, "hidden": (16,), "eval_every": 0, "critic_lr": 2e-3, **settings}
     summary, rows = train(algo, tmp_path, steps=128 * 15, **settings)
@@ -123,7 +124,19 @@ def test_every_option_runs(algo, settings, tmp_path):
 
 
 def test_what_an_algorithm_cannot_do_is_said(tmp_path):
-    with pytest.raises(BadInput, match="COMA needs agents that choose"):
+    with pytest.raises(BadInput, match="COMA needs agents that choose") as error:
         train("coma", tmp_path, env="spread:n=2")
+    assert "--optimal-baseline" in str(error.value)
     with pytest.raises(BadInput, match="no exact baseline"):
         train("mappo", tmp_path, env="spread:n=2", optimal_baseline="exact")
+
+
+def test_what_is_advised_for_choices_beside_numbers_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(envs, "load_team", lambda spec, n, **_: Checked(vector(Trio, n), spec))
+    small = {"envs": 4, "horizon": 4, "steps": 16, "eval_every": 0, "eval_episodes": 4}
+    with pytest.raises(BadInput, match="COMA needs agents that choose") as error:
+        train("coma", tmp_path / "coma", **small)
+    assert "--optimal-baseline" not in str(error.value)
+    for algo in ("mappo", "happo", "mat"):
+        assert algo in str(error.value)
+        train(algo, tmp_path / algo, **small)

@@ -142,7 +142,9 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     if spec.kind != "discrete":
         raise BadInput(
             "COMA needs agents that choose", got=f"{spec.kind} actions", expected="discrete actions",
-            where=config.env, do="use mappo, with --optimal-baseline surrogate for a baseline for each agent",
+            where=config.env,
+            do="use mappo, with --optimal-baseline surrogate for a baseline for each agent"
+            if spec.kind == "continuous" else "use mappo, happo or mat, which take choices and numbers at once",
         )  # fmt: skip
     actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
     q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden, ids=steps.ids)

@@ -200,7 +200,8 @@ def line_of(error: Exception, home: str = "") -> str:
     frames = traceback.extract_tb(error.__traceback__)
     ours = str(Path(__file__).parents[1])
     inside = [frame for frame in frames if frame.filename == home]
-    inside = inside or [frame for frame in frames if not frame.filename.startswith((ours, "<"))] or frames[-1:]
+    others = [frame for frame in frames if not frame.filename.startswith((ours, "<"))]
+    inside = inside or [frame for frame in others if "site-packages" not in frame.filename] or others or frames[-1:]
     if not inside:
         return home
     last = inside[-1]

@@ -180,7 +180,16 @@ def with_source(spec: str, file: Path) -> str:
     return f"{said}{file}{':' if at.name else ''}{at.name}{',' if at.options else ''}{at.options}"
 
 
-def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
+def is_own(spec: str) -> bool:
+    """Whether it is none of this package's own environments: a file, a module, one that a package brings, PettingZoo's.
+
+    Nothing is imported or run.
+    """
+    name = spec.partition(":")[0]
+    return name == "pettingzoo" or name not in _makers()
+
+
+def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float = 0.0) -> TeamEnv:
     """Make ``n_envs`` copies of a team environment from ``"name:VARIANT,key=value,…"``.
 
     Args:
@@ -188,6 +197,8 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
         n_envs: B.
         workers: 0 = in this process; N = N processes over shared memory; ``"ray"`` or ``"ray:N"`` = Ray actors.
             The numbers do not depend on it. Environments that compute all copies at once take 0 only.
+        step_s: seconds that a step of all copies may take where the environment is one's own (``is_own``); 0 = for
+            ever. What it can and cannot interrupt: ``runners.patience``.
 
     Raises:
         BadInput: no such environment, variant or option; names the closest ones.
@@ -203,12 +214,12 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
     if isinstance(n_envs, bool) or not isinstance(n_envs, int) or n_envs < 1:
         raise BadInput("number of copies", got=n_envs, expected="an integer of at least 1", where=where)
     kind, count = _workers(workers, n_envs, where)
-    given = found.given(where)
+    given, limit_s = found.given(where), step_s if is_own(spec) else 0.0
     if found.shape == "make_solo":
         # what is outside the package cannot be pickled by its name: each worker looks it up
         solo = functools.partial(_solo_of, spec) if found.outside else functools.partial(found.make, **given)
         with foreign("the environment does not start", where, "check its options"):
-            return Checked(vector(solo, n_envs, kind, count), spec)
+            return Checked(vector(solo, n_envs, kind, count), spec, limit_s)
     if kind != "here":
         raise BadInput(
             "this environment computes all copies at once, in one process", got=f"workers={workers}",
@@ -218,7 +229,7 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0) -> TeamEnv:
         env = found.make(n_envs=n_envs, **given)
     if found.outside:
         _check_members(env, TeamEnv, "a team environment (evolvent.core.team.TeamEnv)", found.outside)
-    return Checked(env, spec)
+    return Checked(env, spec, limit_s)
 
 
 def available() -> list[EnvRow]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from evolvent.core.errors import EnvError, EvolventError
@@ -11,15 +13,16 @@ from evolvent.core.protocols import Correction, Env, Task, Turn
 from evolvent.envs import promises
 
 T = TypeVar("T")
-STUCK = 200
-"""Steps in a row with the same action and the same observation, after which an attempt is taken to have no end."""
+STUCK, LONGEST = 200, 2_000
+"""Steps after which an attempt is cut off: in a row with the same action and the same observation, and at all."""
 
 
 class CheckedEnv:
     """An environment of tasks whose errors name the file, the line and the task.
 
     An exception in it, or a value that breaks a promise, is an error of its code and ends the run. ``EnvError`` says
-    that the world failed and not the agent: it is passed on, and the attempt does not count.
+    that the world failed and not the agent: it is passed on, and the attempt does not count. An attempt without an end
+    is cut off, with one warning: after ``STUCK`` times the same action and observation, or ``LONGEST`` steps.
 
     Args:
         env: what ``make`` returned.
@@ -30,6 +33,7 @@ class CheckedEnv:
         self._env, self.home = env, home
         self._promise = promises.promise_of(cast("Env", self))
         self._task, self._total, self._steps, self._last, self._same, self._over = "", 0.0, 0, ("", ""), 0, False
+        self._warned = False
         promises.check_members(env, self._promise)
 
     def __getattr__(self, name: str) -> Any:
@@ -46,7 +50,7 @@ class CheckedEnv:
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """See ``Env.reset``."""
-        self._task, self._total, self._steps, self._same, self._over = task.id, 0.0, 0, 0, False
+        self._task, self._total, self._steps, self._last, self._same, self._over = task.id, 0.0, 0, ("", ""), 0, False
         call = f"reset of task {task.id}"
         turn = self._called(call, lambda: self._env.reset(task, seed))
         promises.check_turn(turn, call, self._promise)
@@ -62,15 +66,10 @@ class CheckedEnv:
         if self._over:  # nobody takes it, but `check_env`, which says so
             return turn
         promises.check_turn(turn, call, self._promise)
+        turn = self._cut_off(action, turn)
         self._total, self._over = self._total + turn.reward, turn.done
         if turn.done:
             promises.check_end(turn, self._total, self._env.reward_range, call, self._promise)
-        self._same = self._same + 1 if self._last == (action, turn.observation) else 0
-        self._last = (action, turn.observation)
-        self._promise.holds(
-            turn.done or self._same < STUCK, f"no end: the same {STUCK} times", turn, "terminated or truncated", call,
-            "set terminated=True with the last turn, or truncated=True at a limit of steps",
-        )  # fmt: skip
         return turn
 
     def review(self, task: Task, seed: int) -> Correction | None:
@@ -87,6 +86,22 @@ class CheckedEnv:
     def close(self) -> None:
         """See ``Env.close``."""
         self._called("close()", self._env.close)
+
+    def _cut_off(self, action: str, turn: Turn) -> Turn:
+        """The turn, truncated where an attempt has no end of its own; said once."""
+        self._same = self._same + 1 if self._last == (action, turn.observation) else 0
+        self._last = (action, turn.observation)
+        if turn.done or (self._same < STUCK and self._steps < LONGEST):
+            return turn
+        if not self._warned:
+            self._warned = True
+            seen = f"the same turn {STUCK} times" if self._same >= STUCK else f"{LONGEST:,} steps"
+            told = (
+                f"an attempt has no end: {seen} in task {self._task}, cut off there; set terminated=True with the last "
+                "turn, or truncated=True at a limit of steps"
+            )
+            warnings.warn_explicit(told, UserWarning, self.home, 1)
+        return replace(turn, truncated=True)
 
     def _called(self, call: str, function: Callable[[], T]) -> T:
         try:

@@ -69,6 +69,7 @@ class Promise:
         got, place = str(error) or repr(error), line_of(error, self.home)
         if isinstance(error, EvolventError):  # it says itself where it arose
             got, place = error.what + (f": {error.got}" if error.got else ""), error.where or place
+            expected = str(error.expected or expected)
         return BadInput(
             f"{BROKEN}: {call} raises {type(error).__name__}", got=got, expected=expected, where=f"{self.who}, {place}",
             do=do or getattr(error, "do", ""),

@@ -51,12 +51,12 @@ class Learning:
     def env_metrics(self) -> list[str]:
         """What the environment tells at the end of an attempt, e.g. ``success_mean``.
 
-        Of language models it is told of judged attempts, too; means that updates alone have are the learner's, such as
-        ``ratio_mean``.
+        It is told of judged attempts and of random play, too; means that updates alone have are the learner's, such as
+        ``ratio_mean`` and ``factor_mean``.
         """
         names = dict.fromkeys(name for row in (*self.updates, *self.evaluations) for name in row)
-        judged = self.evaluations if self.unit == ATTEMPTS else ()
-        known = {name for row in judged or (*self.updates, *self.evaluations) for name in row}
+        judged = (*self.evaluations, *(row for row in (self.chance, self.idle) if row is not None))
+        known = {name for row in judged or self.updates for name in row}
         return [name for name in names if name.endswith("_mean") and name != "length_mean" and name in known]
 
     @property

@@ -100,6 +100,15 @@ def load(path: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
     return _unpack(manifest["state"], tensors)
 
 
+def part_names(path: Path) -> set[str]:
+    """The names of the parts in a checkpoint.
+
+    Raises:
+        ModelError: it is damaged.
+    """
+    return set(_read(path)[0]["parts"])
+
+
 def latest(folder: Path) -> Path | None:
     """The newest checkpoint of a folder, ``None`` where there is none."""
     return next(reversed(checkpoints(folder)), None)

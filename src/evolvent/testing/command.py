@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Annotated
@@ -14,9 +15,10 @@ from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.testing.credit import check_credit
 from evolvent.testing.env import check_env
+from evolvent.testing.parallel import oddities
 from evolvent.testing.team_env import check_team_env
 
-_WHERE = "evolvent check"
+_WHERE, _STEP_S = "evolvent check", 30.0
 
 
 def check(
@@ -41,15 +43,21 @@ def check(
         raise BadInput("nothing of that kind to check", got=kind, expected=hint, where=_WHERE)
     with Live(plain=True if plain else None) as live:
         live.status(f"checking {name}")
-        done = _env(name, n, seed) if kind == "env" else _credit(name)
+        done = _env(name, n, seed, lambda text: live.note(f"! {text}")) if kind == "env" else _credit(name)
         live.note(f"{name} keeps its promises: {', '.join(done)}")
 
 
-def _env(name: str, n: int, seed: int) -> list[str]:
+def _env(name: str, n: int, seed: int, warn: Callable[[str], None]) -> list[str]:
     if envs.kind_of(name, _WHERE) == envs.TEAM:
-        return check_team_env(lambda copies: envs.load_team(name, copies), n_envs=n, seed=seed, ends=False)
+        done = check_team_env(
+            lambda copies: envs.load_team(name, copies, step_s=_STEP_S), n_envs=n, seed=seed, ends=False
+        )
+        with closing(envs.load_team(name, 1, step_s=_STEP_S)) as team:
+            for odd in oddities(team, seed=seed):
+                warn(odd)
+        return done
     with closing(envs.load(name)) as env:
-        return check_env(env, n=n, seed=seed)
+        return check_env(env, n=n, seed=seed, warn=warn)
 
 
 def _credit(name: str) -> list[str]:

@@ -49,6 +49,15 @@ def test_every_part_is_there(tmp_path):
     assert "script" not in page.tags
 
 
+@pytest.mark.parametrize("name", ["factor_mean", "ratio_mean", "kl_mean"])
+def test_a_mean_that_updates_alone_have_is_the_learners(tmp_path, name):
+    rows = RunFolder.open(sample_team_run(tmp_path / "r")).read_metrics()
+    rows = [row | {name: 1.0} if "update" in row else row for row in rows]
+    for some in (rows, [row for row in rows if row.get("phase") != "eval"]):
+        run = learning(some, "team")
+        assert run.env_metrics() == ["success_mean", "covered_mean"] and name in run.losses()
+
+
 def test_the_numbers_are_those_of_the_folder(tmp_path):
     folder = sample_team_run(tmp_path / "r", agents=4)
     rows = [row for row in RunFolder.open(folder).read_metrics() if "update" in row]

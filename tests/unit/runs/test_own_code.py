@@ -256,10 +256,45 @@ def test_the_world_itself_keeps_its_promises(here):
         check_env(envs.load("my.py:make"), n=4)
 
 
-def test_a_world_where_nothing_changes_any_more_is_stopped(here):
+ENDLESS = """
+from {__name__} import *
+
+class Endless(Capitals):
+    steps = 0
+
+    def step(self, action):
+        self.steps += 1
+        return Turn({shown})
+
+def make():
+    return Endless()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shown", "told", "steps"),
+    [("'again'", "the same turn 200 times", 201), ("f'turn {self.steps}'", "2,000 steps", 2_000),
+     ("'tick' if self.steps % 2 else 'tock'", "2,000 steps", 2_000)],
+)  # fmt: skip
+def test_an_attempt_without_an_end_is_cut_off_and_said_once(here, shown, told, steps):
+    (here / "capitals_world.py").write_text(WORLD)
+    (here / "my.py").write_text(ENDLESS.replace("{__name__}", "capitals_world").replace("{shown}", shown))
+    env, taken = envs.load("my.py:make"), []
+    with pytest.warns(UserWarning, match=f"no end: {told}") as said:
+        for task in env.tasks("train", 2, 0):
+            turn, count = env.reset(task), 0
+            while not turn.done:
+                turn, count = env.step("Paris"), count + 1
+            taken.append(count)
+            assert turn.truncated and not turn.terminated
+    assert taken == [steps] * 2 and len(said) == 1 and said[0].filename.endswith("my.py")
+
+
+def test_a_run_in_a_world_without_an_end_ends(here):
     (here / "my.py").write_text(WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
-        'success=right, terminated=True', 'terminated=False'))  # fmt: skip
-    assert "no end: the same 200 times" in refused()
+        "success=right, terminated=True", "terminated=False").replace("float(right)", "0.0"))  # fmt: skip
+    with pytest.warns(UserWarning, match="no end"):
+        assert ran()["steps"] > 0
 
 
 def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):

@@ -36,7 +36,7 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
     """Killed in its sixth update it goes on after the fourth; stopped in its fifth, after that: in mid-attempt."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
     if CASES[algo]["env"] == "dying":  # agents that die, choices that close
-        monkeypatch.setattr(envs, "load_team", lambda spec, n, workers=0: counters(n_envs=n))
+        monkeypatch.setattr(envs, "load_team", lambda spec, n, **_: counters(n_envs=n))
         monkeypatch.setattr(team, "pinned", lambda folder, spec: spec)
     hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])

@@ -8,6 +8,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.team import Frame, TeamEnv
+from evolvent.envs.runners.patience import at_most
 
 _WORDS = {
     "obs_BAD": "an observation", "reward_BA": "a reward", "state_BS": "the state",
@@ -18,11 +19,12 @@ _WORDS = {
 class Checked:
     """A team environment that refuses wrong actions and reports numbers that are not finite, by copy, agent and step.
 
-    Continuous parts of an action are clipped to [-1, 1] here, so that no environment sees more.
+    Continuous parts of an action are clipped to [-1, 1] here, so that no environment sees more. A step or a restart of
+    all copies may take ``step_s`` seconds (0 = for ever; ``patience.at_most``).
     """
 
-    def __init__(self, env: TeamEnv, name: str) -> None:
-        self.env, self.name, self.n_envs, self.team = env, name, env.n_envs, env.team
+    def __init__(self, env: TeamEnv, name: str, step_s: float = 0.0) -> None:
+        self.env, self.name, self.n_envs, self.team, self._step_s = env, name, env.n_envs, env.team, step_s
         self._age_B = np.zeros(env.n_envs, np.int64)
         self._choices_A = np.array([spec.choices for spec in env.team.actions])
         self._frame: Frame | None = None
@@ -30,7 +32,10 @@ class Checked:
     def reset(self, seed: int) -> Frame:
         """See ``TeamEnv.reset``."""
         self._age_B[:] = 0
-        self._frame = self._checked(self.env.reset(seed))
+        self._frame = None
+        with at_most(self._step_s, "a restart of the environment", self.name):
+            frame = self.env.reset(seed)
+        self._frame = self._checked(frame)
         return self._frame
 
     def step(self, action: np.ndarray) -> Frame:
@@ -40,7 +45,9 @@ class Checked:
         action = self._allowed(action, self._frame)
         self._frame = None  # an environment that broke takes no further step
         self._age_B += 1
-        self._frame = self._checked(self.env.step(action))
+        with at_most(self._step_s, "a step of the environment", self.name):
+            frame = self.env.step(action)
+        self._frame = self._checked(frame)
         self._age_B[self._frame.done_B] = 0
         return self._frame
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +27,15 @@ def _seen(shown: object) -> Seen:
             "a copy shows something else", got=type(shown).__name__, expected="evolvent.envs.runners.solo.Seen"
         )
     return shown
+
+
+def _number(reward: Any, agent: object = None) -> float:
+    """A reward, which may be an array or tensor of one number."""
+    array = np.asarray(reward)
+    if array.size != 1 or array.dtype.kind not in "biuf":
+        where = "" if agent is None else f"agent {agent}"
+        raise EnvError("a reward that is no single number", got=reward, expected="a number", where=where)
+    return float(array.item())
 
 
 def layout_of(solo: Solo, n_envs: int) -> Layout:
@@ -55,8 +65,8 @@ class Copies:
     def __init__(self, make: Callable[[], Solo], columns: Columns, first: int, made: Solo | None = None) -> None:
         self.columns, self._first, self.at = columns, first, first
         n = len(columns["reward_BA"])
-        self._solos = [made or make(), *(make() for _ in range(n - 1))]
-        team = self._solos[0].team
+        self.solos = [made or make(), *(make() for _ in range(n - 1))]
+        team = self.solos[0].team
         self._index = {agent: i for i, agent in enumerate(team.agents)}
         self._choices = [spec.choices for spec in team.actions]
         self._widths: list[dict[str, int]] = [{} for _ in range(n)]
@@ -68,46 +78,42 @@ class Copies:
         self._seed = seed
         for name in ("reward_BA", "terminated_B", "truncated_B"):
             self.columns[name][...] = 0
-        for b in range(len(self._solos)):
+        for b in range(len(self.solos)):
             self._attempt[b] = 0
             self._restart(b)
 
     def step(self) -> None:
         """Act with ``columns["action"]`` in each copy; who ends starts again."""
         columns = self.columns
-        for b, solo in enumerate(self._solos):
+        for b, solo in enumerate(self.solos):
             self.at = self._first + b
             with self._named("step"):
                 seen = _seen(solo.step(columns["action"][b]))
-            columns["terminated_B"][b] = seen.terminated
-            columns["truncated_B"][b] = seen.truncated and not seen.terminated
-            self._write_reward(b, seen)
-            if seen.terminated or seen.truncated:
-                self._show(b, seen, "final_")
+                ended = bool(seen.terminated or seen.truncated)
+                columns["terminated_B"][b] = seen.terminated
+                columns["truncated_B"][b] = seen.truncated and not seen.terminated
+                self._write_reward(b, seen)
                 for name in solo.columns:
-                    columns[f"info:{name}"][b] = seen.info.get(name, math.nan)
+                    columns[f"info:{name}"][b] = seen.info.get(name, math.nan) if ended else math.nan
+                self._show(b, seen, "final_" if ended else "")
+            if ended:
                 self._attempt[b] += 1
                 self._restart(b)
-            else:
-                for name in solo.columns:
-                    columns[f"info:{name}"][b] = math.nan
-                self._show(b, seen)
 
     def render(self) -> np.ndarray | None:
         """A picture of the first copy."""
-        return self._solos[0].render()
+        return self.solos[0].render()
 
     def close(self) -> None:
         """Close all copies."""
-        for solo in self._solos:
+        for solo in self.solos:
             solo.close()
 
     def _restart(self, b: int) -> None:
         self.at = self._first + b
         seed = seed_tree(self._seed, "copy", self.at, self._attempt[b]) & 0x7FFFFFFF  # numpy's old seeds end at 2**32
         with self._named("reset"):
-            seen = _seen(self._solos[b].reset(seed))
-        self._show(b, seen)
+            self._show(b, _seen(self.solos[b].reset(seed)))
 
     def _named(self, what: str) -> AbstractContextManager[None]:
         return foreign("an environment broke", f"copy {self.at}, {what}")
@@ -140,24 +146,24 @@ class Copies:
             if known.setdefault(agent, flat.size) != flat.size or flat.size > row_AD.shape[1]:
                 raise EnvError(
                     "an environment changed what its agents see", got=f"{flat.size} numbers",
-                    expected=f"{min(known[agent], row_AD.shape[1])}", where=f"copy {self.at}, agent {agent}",
+                    expected=f"{min(known[agent], row_AD.shape[1])}", where=f"agent {agent}",
                 )  # fmt: skip
             row_AD[self._index[agent], : flat.size] = flat
 
     def _write_reward(self, b: int, seen: Seen) -> None:
         row_A = self.columns["reward_BA"][b]
         if not isinstance(seen.reward, Mapping):
-            row_A[...] = seen.reward
+            row_A[...] = seen.reward if isinstance(seen.reward, float) else _number(seen.reward)
             return
         self._check_agents(seen.reward)
         if len(seen.reward) < len(self._index):
             row_A[...] = 0
         for agent, value in seen.reward.items():
-            row_A[self._index[agent]] = value
+            row_A[self._index[agent]] = value if isinstance(value, float) else _number(value, agent)
 
     def _check_agents(self, by_agent: Mapping[str, object]) -> None:
         if not by_agent.keys() <= self._index.keys():
             raise EnvError(
                 "an environment changed its agents", got=", ".join(sorted(map(str, by_agent))),
-                expected=", ".join(self._index), where=f"copy {self.at}",
+                expected=", ".join(map(str, self._index)),
             )  # fmt: skip

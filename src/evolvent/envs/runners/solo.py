@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from evolvent.core.errors import EnvError, EvolventError
+from evolvent.core.outside import line_of
 from evolvent.core.team import ActionSpec, TeamSpec
 
 
@@ -72,14 +71,17 @@ class Solo(Protocol):
 
 @contextlib.contextmanager
 def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
-    """Whatever an environment that is not ours throws becomes an error that names it and keeps its traceback."""
+    """Whatever an environment that is not ours throws becomes an error with its words, its line, and ``where``."""
     try:
         yield
+    except EnvError as error:
+        place = ", ".join(filter(None, (where, error.where)))
+        raise EnvError(error.what, got=error.got, expected=error.expected, where=place, do=error.do or do) from error
     except EvolventError:
         raise
     except Exception as error:
-        text = "".join(traceback.format_exception(error)).rstrip()
-        raise EnvError(f"{what}\n{text}", where=where, do=do) from error
+        got = f"{type(error).__name__}: {error}" if str(error) else repr(error)
+        raise EnvError(what, got=got, where=f"{where}; {line_of(error)}", do=do) from error
 
 
 def action_spec(space: Any) -> ActionSpec:
@@ -93,15 +95,17 @@ def action_spec(space: Any) -> ActionSpec:
     low = getattr(space, "low", None)
     if isinstance(low, np.ndarray) and np.isfinite(low).all() and np.isfinite(space.high).all():
         return ActionSpec(dims=low.size)
-    raise EnvError("an action space that is not supported", got=repr(space), expected="Discrete or a bounded Box")
+    raise EnvError(
+        "an action space that is not supported", got=repr(space), expected="Discrete or a bounded Box",
+        do="number the combinations of a MultiDiscrete as one Discrete; give a Box without bounds some",
+    )  # fmt: skip
 
 
 def team_of(
-    agents: Sequence[str], obs_spaces: Mapping[str, Any], action_spaces: Mapping[str, Any], *, state_dim: int = 0,
+    agents: Sequence[str], widths: Sequence[int], action_spaces: Mapping[str, Any], *, state_dim: int = 0,
     limit: int = 0,
 ) -> TeamSpec:  # fmt: skip
-    """The team behind one observation and one action space of gymnasium for each agent; observations are flattened."""
-    widths = [math.prod(obs_spaces[agent].shape) for agent in agents]
+    """The team of agents that see so many numbers each and act in an action space of gymnasium each."""
     actions = tuple(action_spec(action_spaces[agent]) for agent in agents)
     return TeamSpec(tuple(agents), max(widths), actions, state_dim=state_dim, limit=limit)
 

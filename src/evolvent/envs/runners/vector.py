@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -58,6 +58,11 @@ class Vector:
 
     def __init__(self, team: TeamSpec, n_envs: int, runner: Runner) -> None:
         self.team, self.n_envs, self._runner = team, n_envs, runner
+
+    @property
+    def solos(self) -> Sequence[Solo]:
+        """The copies, where they live in this process."""
+        return self._runner.solos if isinstance(self._runner, Copies) else ()
 
     def reset(self, seed: int) -> Frame:
         """See ``TeamEnv.reset``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -38,8 +39,8 @@ class GymSolo:
         self._env, self._won, self._forget = env, won, forget
         agents = tuple(f"agent{i}" for i in range(len(env.action_space.spaces)))
         actions = dict(zip(agents, env.action_space.spaces, strict=True))
-        spaces = dict(zip(agents, env.observation_space.spaces, strict=True))
-        self.team = team_of(agents, spaces, actions, limit=limit)
+        widths = [math.prod(space.shape) for space in env.observation_space.spaces]
+        self.team = team_of(agents, widths, actions, limit=limit)
         self._native = native(self.team, actions)
 
     def reset(self, seed: int) -> Seen:

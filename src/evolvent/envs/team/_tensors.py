@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,9 @@ class Vmas:
     def __init__(self, env: Any, limit: int) -> None:
         self._env, self.n_envs = env, env.num_envs
         names = [agent.name for agent in env.agents]
-        spaces = dict(zip(names, env.observation_space.spaces, strict=True))
+        widths = [math.prod(space.shape) for space in env.observation_space.spaces]
         actions = dict(zip(names, env.action_space.spaces, strict=True))
-        self.team = team_of(names, spaces, actions, limit=limit)
+        self.team = team_of(names, widths, actions, limit=limit)
         self._affine = affine(self.team, actions)
         self._random = list(env.vmas_random_state)
 

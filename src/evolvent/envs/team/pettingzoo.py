@@ -69,7 +69,7 @@ def solo(env: Any, where: str, *, limit: int = 0, state: bool = False) -> Parall
     """
     _check(env, where)
     own = getattr(getattr(env, "unwrapped", env), "max_cycles", 0)
-    return ParallelSolo(env, limit=limit or (own if isinstance(own, int) else 0), dies=True, state=state)
+    return ParallelSolo(env, limit=limit or (own if isinstance(own, int) else 0), foreign=True, state=state)
 
 
 def _made(make: Callable[..., Any], options: Mapping[str, Any], where: str) -> Any:

@@ -1,4 +1,4 @@
-"""What a network is shown of numbers in any unit: their pattern, normalised, and how large they are.
+"""What a network is shown of numbers in one unit, whatever it is: their pattern, normalised, and how large they are.
 
 A layer norm over raw numbers erases their scale: V(c s) = V(s) for every c > 0, and a single number looks like 0. So
 two numbers are put beside what it leaves, and from all of them together ``x`` can be recovered:
@@ -6,7 +6,8 @@ two numbers are put beside what it leaves, and from all of them together ``x`` c
     r = sqrt(mean x² + 1e-12),    x  ->  [(x - mean x) / sd x,  mean x / r,  log r]
 
 Multiplying ``x`` by 100 adds 4.6 to one input and changes no other; a constant 1 beside ``x``, the usual remedy, drowns
-in large numbers and drowns small ones.
+in large numbers and drowns small ones. All numbers share one size: a small feature beside one a hundred times as large
+is lost in the pattern (``learn.team.obs_norm`` brings them to one size before).
 """
 
 from __future__ import annotations

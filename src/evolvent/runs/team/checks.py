@@ -13,7 +13,9 @@ _AT_LEAST_ONE = (
     "save_every", "threads", "hidden", "critic_hidden", "critic_steps", "target_every", "backtracks",
 )  # fmt: skip
 _SHARES = ("gamma", "gae_lambda", "backtrack")
-_NOT_NEGATIVE = ("lr", "critic_lr", "entropy", "eval_every", "keep_rollouts", "rank_weight", "damping", "accept_ratio")
+_NOT_NEGATIVE = (
+    "lr", "critic_lr", "entropy", "eval_every", "keep_rollouts", "rank_weight", "damping", "accept_ratio", "step_s",
+)  # fmt: skip
 _POSITIVE = ("clip", "value_clip", "grad_clip", "delta")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from evolvent.core.errors import BadInput
 from evolvent.core.team import Frame, TeamEnv, TeamSpec
+from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import stratified_bootstrap
 from evolvent.learn.team.batch import View
 from evolvent.runs.team.steps import Steps
@@ -19,11 +21,42 @@ Act = Callable[[View, bool, torch.Generator], Tensor]
 """(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
 BASELINES = {"random": "random actions", "idle": "no action"}
 MAX_STEPS = 100_000
+LONG = 2_000
+"""Steps after which it is said that no attempt has ended."""
+_TELL_S = 10.0
+
+
+class Waiting:
+    """Says how far attempts are that take long, and that none ends where none does.
+
+    Args:
+        live: where it is said.
+        what: is being waited for.
+        limit: steps after which the environment cuts attempts off, 0 = unknown.
+    """
+
+    def __init__(self, live: Live, what: str, limit: int = 0) -> None:
+        self._live, self._what, self._long = live, what, max(LONG, limit + 1)
+        self._steps, self._ended, self._told = 0, 0, time.monotonic()
+
+    def watch(self, frame: Frame) -> None:
+        """One step in every copy."""
+        self._steps += 1
+        self._ended += int(frame.done_B.sum())
+        if not self._ended and self._steps == self._long:
+            self._long *= 2
+            self._live.note(
+                f"! no attempt has ended in {self._steps:,} steps: one ends when every agent is terminated or "
+                f"truncated; after {MAX_STEPS:,} the run stops"
+            )
+        if time.monotonic() - self._told > _TELL_S:
+            self._told = time.monotonic()
+            self._live.status(f"{self._what}: {self._steps:,} steps, {self._ended} ended")
 
 
 def play(
     env: TeamEnv, act: Act, steps: Steps, *, episodes: int, greedy: bool, generator: torch.Generator, seed: int,
-    watch: Callable[[Frame], None] | None = None,
+    watch: Sequence[Callable[[Frame], None]] = (),
 ) -> dict[str, np.ndarray]:  # fmt: skip
     """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
 
@@ -35,7 +68,7 @@ def play(
         greedy: take the most probable action instead of sampling.
         generator: random generator of sampled actions.
         seed: random seed of the environments.
-        watch: called with every frame.
+        watch: each is called with every frame.
 
     Returns:
         Metrics of each episode: ``return``, ``length`` and those of the environment at its end (``success``, …).
@@ -51,8 +84,8 @@ def play(
         with torch.no_grad():
             action = act(steps.outside(frame), greedy, generator)
         frame = env.step(action.cpu().numpy())
-        if watch is not None:
-            watch(frame)
+        for one in watch:
+            one(frame)
         gained += frame.reward_BA.mean(axis=1)
         length += 1
         for b in np.flatnonzero(frame.done_B):

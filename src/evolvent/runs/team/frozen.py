@@ -10,6 +10,7 @@ from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, interval
 from evolvent.runs.team.evaluation import BASELINES, Act, baselines, summarise
+from evolvent.runs.team.observed import adopt
 from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
 from evolvent.runs.team.weights import load_parts
 
@@ -44,6 +45,7 @@ def evaluate_team(
     config = dataclasses.replace(trained, env=env or trained.env, envs=min(count, 32), steps=1, plan=plan)
     with open_team(config, folder, live) as run:
         act, parts = build(config, run)
+        parts = {**parts, **adopt(run.steps, folder.path)}
         state = load_parts(folder.path, parts, trained.env, config.env)
         live.status(f"playing {count} attempts of {config.env}, weights of update {state['update']}")
         beside = {how: summarise(run.play(act_, how)) for how, act_ in baselines(run.env.team).items()}

@@ -26,11 +26,11 @@ checkpoint in between, of a run that was stopped or has ended, holds what was do
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -49,8 +49,9 @@ from evolvent.runs.shell import Shell
 from evolvent.runs.sources import pinned
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.course import Course
-from evolvent.runs.team.evaluation import BASELINES, Act, baselines, play, summarise
+from evolvent.runs.team.evaluation import BASELINES, Act, Waiting, baselines, play, summarise
 from evolvent.runs.team.frames import record_frames
+from evolvent.runs.team.observed import Sizes, decided
 from evolvent.runs.team.record import store
 from evolvent.runs.team.sides import Rewards, check_one_side
 from evolvent.runs.team.steps import Steps
@@ -77,6 +78,10 @@ class Plan:
     """Rollouts that are kept, of the newest checkpoints: 1 = rollout.json alone; more (0 = all) stand in rollouts/."""
     init: str = ""
     """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
+    step_s: float = 300.0
+    """Seconds that a step of all copies may take in an environment of your own, before it counts as hung; 0 = any."""
+    normalise_obs: Literal["auto", "on", "off"] = "auto"
+    """Show observations in units of their own running spread; auto = in environments of your own."""
     opposed: bool = False
     """Train on the mean of all rewards even where the agents' interests conflict."""
 
@@ -146,6 +151,8 @@ class TeamRun:
         """
         check_minibatches(self.config)
         self._act = act
+        norms = self.steps.normalise() if decided(self.config, self.folder.path, resume=self.shell.resume) else {}
+        parts |= norms
         self.shell.keep(**parts)
         self._standing = self.shell.restore(lambda state: int(state["update"]) * self._each).get("environments", {})
         if self.shell.update > 0:
@@ -161,11 +168,12 @@ class TeamRun:
                 "--horizon), and only whole updates are run"
             )
         self.live.status(f"{self._attempts()} with random actions{without}; then {to_come}")
-        rewards = Rewards()
+        rewards, sizes = Rewards(), Sizes(self.steps, norms if not self.config.plan.init else {})
         for how, chance in measured.items():
-            result = summarise(self.play(chance, how, rewards.watch if how == "random" else None))
+            result = summarise(self.play(chance, how, [rewards.watch, sizes.watch] if how == "random" else []))
             check_one_side(self.config, self.env.team.agents, rewards)
             self.folder.log(0, phase=how, **result)
+        sizes.tell(self.live, normalised=bool(norms))
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do (``Shell.updates``); environments restart where a checkpoint was written."""
@@ -207,6 +215,7 @@ class TeamRun:
         spent, whole = dict(self.shell.seconds), max(sum(self.shell.seconds.values()), 1e-9)
         row = {**self._course.metrics(), "steps_per_s": round(self._each / whole, 1)}
         row["credit"] = [round(earned.share, 4) for earned in ledger.by_agent().values()]
+        self.steps.take_in()
         self.shell.log(self._step + self._each, row, values)
         self._ledger = ledger
         split = " ".join(f"{name} {100 * seconds / whole:.0f}" for name, seconds in spent.items())
@@ -248,14 +257,16 @@ class TeamRun:
         self._film()
         return summary
 
-    def play(self, act: Act, how: str, watch: Callable[[Frame], None] | None = None) -> dict[str, np.ndarray]:
-        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; otherwise as ``team_eval.play``."""
+    def play(self, act: Act, how: str, watch: Sequence[Callable[[Frame], None]] = ()) -> dict[str, np.ndarray]:
+        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; otherwise as ``evaluation.play``."""
         config = self.config
-        env = envs.load_team(self._spec, min(config.plan.eval_episodes, 32))
+        env = envs.load_team(self._spec, min(config.plan.eval_episodes, 32), step_s=config.plan.step_s)
+        waiting = Waiting(self.live, self._attempts(), env.team.limit)
         try:
             return play(
                 env, act, self.steps, episodes=config.plan.eval_episodes, greedy=how == "greedy",
-                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"), watch=watch,
+                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"),
+                watch=[waiting.watch, *watch],
             )  # fmt: skip
         finally:
             env.close()
@@ -276,7 +287,7 @@ class TeamRun:
 
     def _film(self) -> None:
         assert self._act is not None
-        env = envs.load_team(self._spec, 1)
+        env = envs.load_team(self._spec, 1, step_s=self.config.plan.step_s)
         try:
             seed = seed_tree(self.config.seed, "film")
             frames = record_frames(env, self._act, self.steps, generator=self._generator("film"), seed=seed)
@@ -325,7 +336,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
     check_settings(config)
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
-    env = envs.load_team(pinned(folder, config.env), config.envs, workers=plan.workers)
+    env = envs.load_team(pinned(folder, config.env), config.envs, workers=plan.workers, step_s=plan.step_s)
     before = torch.get_num_threads()
     torch.set_num_threads(plan.threads)
     try:

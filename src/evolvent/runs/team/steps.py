@@ -1,6 +1,7 @@
 """T steps of a team as torch tensors: written row by row while acting, read as one batch when learning.
 
-Nothing is allocated after the start: an update overwrites the one before. ``View`` is what a policy may look at.
+Nothing is allocated after the start: an update overwrites the one before. ``View`` is what a policy may look at:
+observations as they came, or normalised where ``normalise`` was called. What is stored is what was seen.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor
 from evolvent.core.rollout import Rollout
 from evolvent.core.team import Frame, TeamSpec
 from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.obs_norm import ObsNorm
 
 
 class Steps:
@@ -45,6 +47,25 @@ class Steps:
         self.kept: dict[str, Tensor] = {}
         self._cut: list[tuple[int, Tensor, View]] = []
         self.t = 0
+        self.norms: dict[str, ObsNorm] = {}
+
+    def normalise(self) -> dict[str, ObsNorm]:
+        """From now on views are normalised; the statistics by name, as parts of a checkpoint.
+
+        Each agent has its own where its number stands in what it sees; else all share one, which fits any team.
+        """
+        width, states = self.team.obs_dim, self.team.state_dim
+        self.norms = {"obs_norm": ObsNorm(width, self.ids or 1, self.ids)}
+        self.norms |= {"state_norm": ObsNorm(states)} if states else {}
+        return self.norms
+
+    def take_in(self) -> None:
+        """The steps of this update count for the statistics, once it has learned from them."""
+        steps = slice(0, self.t)
+        if self.norms:
+            self.norms["obs_norm"].update(self.obs[steps], None if self.active is None else self.active[steps])
+        if "state_norm" in self.norms:
+            self.norms["state_norm"].update(self.state[steps].unsqueeze(-2))
 
     # ---------------------------------------------------------------------------------------------- writing
     def see(self, frame: Frame, t: int | None = None) -> View:
@@ -91,7 +112,7 @@ class Steps:
     # ---------------------------------------------------------------------------------------------- reading
     def view(self, t: int | slice) -> View:
         """What is seen before step ``t``, or before several."""
-        return View(
+        return self._view(
             self.obs[t],
             self.state[t],
             None if self.available is None else self.available[t],
@@ -137,9 +158,19 @@ class Steps:
         obs = self._with_ids(frame.obs_BAD)
         available = self._all_available(frame.available_BAN, len(frame.obs_BAD))
         active = None if frame.active_BA is None else torch.from_numpy(frame.active_BA.copy()).to(self.device)
-        return View(obs, self._state(frame.obs_BAD, frame.state_BS).to(self.device), available, active)
+        return self._view(obs, self._state(frame.obs_BAD, frame.state_BS).to(self.device), available, active)
 
     # ---------------------------------------------------------------------------------------------- inside
+    def _view(self, obs: Tensor, state: Tensor, available: Tensor | None, active: Tensor | None) -> View:
+        """What is seen, normalised where that is asked for; where there is no state, all observations in a row."""
+        if self.norms:
+            obs = self.norms["obs_norm"](obs)
+            if "state_norm" in self.norms:
+                state = self.norms["state_norm"](state.unsqueeze(-2)).squeeze(-2)
+            else:
+                state = obs[..., : self.team.obs_dim].flatten(-2)
+        return View(obs, state, available, active)
+
     def _final(self, frame: Frame) -> tuple[Tensor, View]:
         """Which copies were cut off, and what they saw last."""
         assert frame.final_obs_BAD is not None
@@ -149,7 +180,7 @@ class Steps:
         available, active = (
             None if mask is None else mask[rows] for mask in (frame.final_available_BAN, frame.final_active_BA)
         )
-        view = View(
+        view = self._view(
             self._with_ids(obs), self._state(obs, state).to(self.device), self._all_available(available, len(obs)),
             None if active is None else torch.from_numpy(active).to(self.device),
         )  # fmt: skip

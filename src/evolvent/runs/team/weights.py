@@ -10,20 +10,21 @@ from typing import Any
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.folder import RunFolder
 from evolvent.learn import checkpoint
+from evolvent.runs.team.observed import PART
 
 
 def start_from(folder: Path, parts: Mapping[str, Any], env: str) -> str:
     """Start with the policy of another run, of the same or of another team; returns what was taken, in words.
 
     A joint policy (part ``policy``) brings its critic and the scale of its values (``norm``); of separate actors only
-    these are taken. Optimizers start anew.
+    these are taken. Both bring the statistics of what they saw, where they have some. Optimizers start anew.
 
     Raises:
         BadInput: no such run, or no checkpoint in it.
         ModelError: the weights do not fit.
     """
     other = RunFolder.open(folder)
-    names = ("policy", "norm") if "policy" in parts else ("actors",)
+    names = ("policy", "norm", PART) if "policy" in parts else ("actors", PART)
     state = load_parts(folder, {name: parts[name] for name in names if name in parts}, other.manifest()["env"], env)
     return f"starting with the weights of {folder}, {other.manifest()['env']}, update {state['update']}"
 
