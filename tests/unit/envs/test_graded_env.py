@@ -57,6 +57,35 @@ def test_a_reward_function_that_does_not_take_the_keys_is_refused_at_once(tmp_pa
 
 
 @pytest.mark.parametrize(
+    ("value", "bounds", "earned", "right"),
+    [
+        ("0.7 + 0.2 + 0.1", (0, 1), 1.0, True),  # a hair below
+        ("0.1 * 3 + 0.2 * 3 + 0.1", (0, 1), 1.0, True),  # a hair above
+        ("1 - 0.7 - 0.2 - 0.1 - 1e-16", (0, 1), 0.0, False),
+        ("0.3 - 0.1 * 3", (0, 1), 0.0, False),  # below the least
+        ("sum([0.1] * 10)", (-1, 1), 1.0, True),
+        ("3 * 1.1 - 0.3 + 7e-16", (0.5, 3), 3.0, True),
+        ("-0.1 - 0.2 - 0.7", (-1, 1), -1.0, False),
+        ("0.999999", (0, 1), 0.999999, False),  # not by rounding
+    ],
+)
+def test_rewards_are_held_against_their_range_to_rounding(tmp_path, value, bounds, earned, right):
+    head = f'REWARD_RANGE = {bounds}\nPROMPTS = [{{"prompt": str(i)}} for i in range(9)]\n'
+    env = made(tmp_path, f"{head}def reward(completion, prompt): return {value}")
+    env.reset(env.tasks("train", 1, 0)[0])
+    turn = env.step("anything")
+    assert (turn.reward, turn.success) == (earned, right)
+
+
+@pytest.mark.parametrize(("least", "right"), [("0.1 + 0.2", True), ("0.3", True), ("0.31", False)])
+def test_the_reward_from_which_an_answer_is_right_is_reached_to_rounding(tmp_path, least, right):
+    code = f"SUCCESS = {least}\nPROMPTS = [{{'prompt': str(i)}} for i in range(9)]\n"
+    env = made(tmp_path, f"{code}def reward(completion, prompt): return 0.3")
+    env.reset(env.tasks("train", 1, 0)[0])
+    assert env.step("anything").success == right
+
+
+@pytest.mark.parametrize(
     ("code", "said"),
     [
         ("import nowhere_to_be_found", "does not run"),
@@ -74,6 +103,10 @@ def test_a_reward_function_that_does_not_take_the_keys_is_refused_at_once(tmp_pa
         (f"{GOOD}\nMAX_TOKENS = -1", "MAX_TOKENS >= 1"),
         (f"{GOOD}\nREWARD_RANGE = (1, 0)", "REWARD_RANGE"),
         (f"{GOOD}\nREWARD_RANGE = 1", "REWARD_RANGE"),
+        (f"{GOOD}\nSUCCESS = 'high'", "SUCCESS = 'high'"),
+        (f"{GOOD}\nSUCCESS = 2", "above 0, at most 1"),
+        (f"{GOOD}\nSUCCESS = 0", "above 0, at most 1"),
+        (f"{GOOD}\nSUCCESS = float('nan')", "SUCCESS = nan"),
     ],
 )
 def test_a_file_that_lacks_something_is_refused(tmp_path, code, said):

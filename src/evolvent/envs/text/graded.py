@@ -37,6 +37,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text import _tools
 from evolvent.envs.text._text import TextEnv, check_request, playing
 
@@ -62,7 +63,7 @@ def make(variant: str) -> Graded:
     tools = _its_tools(module, where)
     _check_takes(grade, rows, where, calls=tools is not None)
     return Graded(
-        path.stem, rows, Grade(grade, float(low), float(high), float(getattr(module, "SUCCESS", high))),
+        path.stem, rows, Grade(grade, low, high, _success(getattr(module, "SUCCESS", high), low, high, where)),
         instructions=getattr(module, "INSTRUCTIONS", ""), stop=_stops(getattr(module, "STOP", "\n"), where),
         max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where), tools=tools,
         max_turns=_max_turns(module, tools, where),
@@ -105,11 +106,11 @@ class Grade:
                            do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
         # numpy's single precision and truth values are numbers, too
         number = float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
-        if not self.low <= number <= self.high:  # nor is NaN
+        if math.isnan(earned := inside(number, self.low, self.high)):
             expected = f"a number from {self.low:g} to {self.high:g}"
             raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
                            do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
-        return number
+        return earned
 
 
 class Graded(TextEnv):
@@ -177,7 +178,7 @@ class Graded(TextEnv):
             self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=told)
         else:
             value = self._graded(action, self._task)
-            right = value >= self._grade.success
+            right = reaches(value, self._grade.success)
             self._turn = Turn(self._task.text, reward=value, terminated=True, success=right)
         return self._turn
 
@@ -208,6 +209,15 @@ def _range(bounds: Any, where: str) -> tuple[float, float]:
     if not -math.inf < low < high < math.inf:
         raise BadInput("no range of rewards", got=repr(bounds), expected="REWARD_RANGE = (least, most)", where=where)
     return low, high
+
+
+def _success(least: Any, low: float, high: float, where: str) -> float:
+    """The reward from which an answer is right: more than the least there is, so that some can be wrong."""
+    number = inside(float(least), low, high) if isinstance(least, numbers.Real) else math.nan
+    if math.isnan(number) or reaches(low, number):
+        raise BadInput("no reward from which an answer is right", got=f"SUCCESS = {least!r}", where=where,
+                       expected=f"a number above {low:g}, at most {high:g}")  # fmt: skip
+    return number
 
 
 def _stops(stop: Any, where: str) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from evolvent.core.branches import linear
 from evolvent.core.codec import load_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.core.rounding import differ
 from evolvent.core.seeding import rng
 from evolvent.credit._shared import Shared
 from evolvent.credit.step_search_return import to_go
@@ -135,7 +136,7 @@ def siblings(groups: Sequence[Sequence[Episode]]) -> list[list[Episode]]:
     out: list[list[Episode]] = []
     for state, places in states.items():
         best, worst = max(places, key=lambda i: worth_D[i]), min(places, key=lambda i: worth_D[i])
-        if worth_D[best] > worth_D[worst]:
+        if differ([worth_D[best], worth_D[worst]]):
             pair = [(attempts[shared.rows[shared.row_D[i]]], int(shared.step_D[i])) for i in (best, worst)]
             name = f"siblings-{state}"
             out.append([_decision(*pair[0], name, good=True), _decision(*pair[1], name, good=False)])
@@ -262,7 +263,7 @@ def _groups(path: Path) -> tuple[list[Episode], ...]:
 
 
 def _differ(group: Sequence[Episode]) -> bool:
-    return len({e.total_reward for e in group}) > 1
+    return differ([e.total_reward for e in group])
 
 
 def _without_logp(episode: Episode) -> Episode:
