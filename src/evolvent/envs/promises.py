@@ -62,10 +62,10 @@ class Promise:
             if error.what.startswith(BROKEN):
                 raise
             raise self.failure(call, error, "no exception") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.failure(call, error, "no exception") from error
 
-    def failure(self, call: str, error: Exception, expected: str, do: str = "") -> BadInput:
+    def failure(self, call: str, error: BaseException, expected: str, do: str = "") -> BadInput:
         """The error for an exception that should not have been, or should have been another."""
         got, place = str(error) or repr(error), line_of(error, self.home)
         if isinstance(error, EvolventError):  # it says itself where it arose

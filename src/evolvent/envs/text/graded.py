@@ -5,8 +5,9 @@ The file defines
     PROMPTS = [{"prompt": "2 + 2 =", "answer": "4"}, ...]      # or a function prompts() that returns such a list
     def reward(completion, prompt, **rest): ...                 # a number; rest = the other keys of the row
 
-and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1) and
-``SUCCESS`` (the reward from which an answer counts as right; the top of the range by default). A row with
+(``envs.text._reward`` has the other forms of a reward function) and may define ``INSTRUCTIONS``, ``STOP`` (strings that
+end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right;
+the top of the range by default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with
 ``"split": "heldout"`` is only used for evaluation; without such rows every fifth one is.
 
 With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
@@ -26,22 +27,20 @@ import json
 import math
 import numbers
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import BadInput
 from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text import _tools
+from evolvent.envs.text._reward import Grade, Row
 from evolvent.envs.text._text import TextEnv, check_request, playing
-
-Row = Mapping[str, Any]
 
 
 def make(variant: str) -> Graded:
@@ -60,10 +59,12 @@ def make(variant: str) -> Graded:
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
                        where=where)  # fmt: skip
     low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
+    least = _success(getattr(module, "SUCCESS", high), low, high, where)
+    graded = Grade(grade, low, high, least, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where))
     tools = _its_tools(module, where)
-    _check_takes(grade, rows, where, calls=tools is not None)
+    graded.check_takes(rows, where, calls=tools is not None)
     return Graded(
-        path.stem, rows, Grade(grade, low, high, _success(getattr(module, "SUCCESS", high), low, high, where)),
+        path.stem, rows, graded,
         instructions=getattr(module, "INSTRUCTIONS", ""), stop=_stops(getattr(module, "STOP", "\n"), where),
         max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where), tools=tools,
         max_turns=_max_turns(module, tools, where),
@@ -83,36 +84,6 @@ def source(variant: str) -> Path:
     return path.resolve()
 
 
-@dataclass(frozen=True)
-class Grade:
-    """The reward function, its range, and the reward from which an answer is right."""
-
-    function: Callable[..., Any]
-    low: float
-    high: float
-    success: float
-
-    def __call__(self, completion: str, row: Row, where: str, **more: Any) -> float:
-        """The reward of an answer to a row.
-
-        Raises:
-            EnvError: the function failed, or returned something that is not a number in the range.
-        """
-        rest = {key: value for key, value in row.items() if key not in ("prompt", "split")}
-        try:
-            value = self.function(completion, row["prompt"], **rest, **more)
-        except Exception as error:
-            raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
-                           do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
-        # numpy's single precision and truth values are numbers, too
-        number = float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
-        if math.isnan(earned := inside(number, self.low, self.high)):
-            expected = f"a number from {self.low:g} to {self.high:g}"
-            raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
-                           do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
-        return earned
-
-
 class Graded(TextEnv):
     """One question, calls of tools if there are any, one answer, one grade; see the module."""
 
@@ -125,7 +96,7 @@ class Graded(TextEnv):
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
         self.reward_range, self._grade = (grade.low, grade.high), grade
-        self.waits = tools is not None
+        self.waits = tools is not None or inspect.iscoroutinefunction(grade.function)
         self._tools, self._max_turns = tools, max_turns
         told = any("split" in row for row in rows)
         words = [_without_split(row) for row in rows]  # equal rows are in one split
@@ -164,7 +135,7 @@ class Graded(TextEnv):
         """Call a tool and wait for it, or grade the answer.
 
         Raises:
-            EnvError: the reward function failed, or returned something that is not a number in the range.
+            EnvError: the reward function failed, took too long, or returned no number in the range.
         """
         playing(self._turn, self.name)
         assert self._task is not None
@@ -220,6 +191,12 @@ def _success(least: Any, low: float, high: float, where: str) -> float:
     return number
 
 
+def _seconds(limit: Any, where: str) -> float:
+    if not isinstance(limit, numbers.Real) or not 0.0 < float(limit) < threading.TIMEOUT_MAX / 2:
+        raise BadInput("no time limit", got=repr(limit), expected="REWARD_TIMEOUT_S = seconds, above 0", where=where)
+    return float(limit)
+
+
 def _stops(stop: Any, where: str) -> tuple[str, ...]:
     """One text that ends an answer, or several."""
     stops = (stop,) if isinstance(stop, str) else stop
@@ -247,22 +224,6 @@ def _max_turns(module: ModuleType, tools: _tools.Tools | None, where: str) -> in
     if tools and (not isinstance(turns, int) or turns < 2):
         raise BadInput("MAX_TURNS leaves no room for a call and an answer", got=turns, expected=">= 2", where=where)
     return turns if tools else 1
-
-
-def _check_takes(grade: Callable[..., Any], rows: list[Row], where: str, *, calls: bool) -> None:
-    """The reward function takes the keys of every row, and the calls where there are tools."""
-    if calls and any("calls" in row for row in rows):
-        raise BadInput("a row has a key that names the calls of tools", got="calls", where=where, do="rename it")
-    known = inspect.signature(grade)
-    for keys in {tuple(key for key in row if key not in ("prompt", "split")) for row in rows}:
-        given = dict.fromkeys((*keys, "calls") if calls else keys)
-        try:
-            known.bind("completion", "prompt", **given)
-        except TypeError as error:
-            what = "calls" if calls and "calls" in str(error) else "keys of a row"
-            raise BadInput(f"the reward function does not take the {what}", got=f"reward{known}: {error}", where=where,
-                           expected=f"def reward({', '.join(('completion', 'prompt', *given))})",
-                           do="or let it take **rest") from error  # fmt: skip
 
 
 def _checked(rows: Any, where: str) -> list[Row]:

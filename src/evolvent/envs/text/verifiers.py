@@ -143,5 +143,5 @@ class Verifiers(TextEnv):
     def _run(self, go: Any) -> None:
         try:
             go()
-        except Exception as error:  # code of others: whatever it raises is a failed environment
+        except (Exception, SystemExit) as error:  # code of others: whatever it raises is a failed environment
             raise EnvError("the environment failed", got=repr(error), where=self.name) from error
