@@ -190,7 +190,7 @@ def test_a_file_that_exits_does_not_run(tmp_path):
         ("PROMPTS = [{'prompt': 'x', 'split': 'test'}]\ndef reward(c, p): return 1", r"no such split[^§]*'test'"),
         (
             "PROMPTS = [{'prompt': 'x', 'split': s} for s in ('train', 'heldout')]\ndef reward(c, p): return 1",
-            "one row in both splits",
+            "one prompt in both splits",
         ),
         (f"{GOOD}\nSTOP = ''", "ends an answer"),
         (f"{GOOD}\nSTOP = ('a', 3)", "ends an answer"),
@@ -220,7 +220,47 @@ def test_equal_prompts_are_in_one_split(tmp_path):
     code = "PROMPTS = [{'prompt': str(i // 2)} for i in range(20)]\ndef reward(completion, prompt): return 1"
     env = made(tmp_path, code)
     train, heldout = ({task.text for task in env.tasks(split, 20, 0)} for split in ("train", "heldout"))
-    assert heldout == {"4", "9"} and not train & heldout
+    assert len(heldout) == 2 and not train & heldout
+
+
+OTHERS = ["'id': i", "'answer': str(i), 'source': [i]", "'tests': {'x': i}"]
+
+
+def split(tmp_path, rows, options=""):
+    (tmp_path / "my_task.py").write_text(f"PROMPTS = {rows}\ndef reward(completion, prompt, **row): return 1")
+    env = envs.load(f"graded:{tmp_path / 'my_task.py'}{options}")
+    return [[task.text for task in env.tasks(split, 60, 0)] for split in ("train", "heldout")]
+
+
+@pytest.mark.parametrize("others", OTHERS)
+@pytest.mark.parametrize("prompt", ["f'{i % 10} + 1 ='", "f'{i % 10}' + ' ' * (1 + i % 3) + '+ 1\\n'"])
+def test_what_the_model_sees_is_held_out_whatever_else_stands_in_the_rows(tmp_path, prompt, others):
+    train, heldout = split(tmp_path, f"[{{'prompt': {prompt}, {others}}} for i in range(60)]")
+    seen, judged = ({" ".join(text.split()) for text in texts} for texts in (train, heldout))
+    assert len(judged) == 2 and len(seen) == 8 and not seen & judged
+
+
+@pytest.mark.parametrize("period", [2, 5, 10])
+def test_data_that_cycles_is_held_out_from_all_of_its_kinds(tmp_path, period):
+    rows = f"[{{'prompt': f'kind {{i % {period}}}, question {{i}}'}} for i in range(300)]"
+    (tmp_path / "my_task.py").write_text(f"PROMPTS = {rows}\ndef reward(completion, prompt): return 1")
+    heldout = envs.load(f"graded:{tmp_path / 'my_task.py'}").tasks("heldout", 60, 0)
+    assert {task.text.split(",")[0] for task in heldout} == {f"kind {i}" for i in range(period)}
+    assert len({task.text for task in heldout}) == 60  # a fifth
+
+
+def test_rows_that_are_moved_keep_their_side_and_another_seed_draws_others(tmp_path):
+    rows = [{"prompt": f"question {i}"} for i in range(50)]
+    first, again, other = (
+        set(split(tmp_path, r, o)[1]) for r, o in ((rows, ""), (rows[::-1], ""), (rows, ",split_seed=1"))
+    )
+    assert len(first) == len(other) == 10 and first == again and first != other
+
+
+def test_one_prompt_cannot_be_put_on_both_sides(tmp_path):
+    rows = [{"prompt": "x", "id": i, "split": s} for i, s in enumerate(("train", "heldout"))]
+    with pytest.raises(BadInput, match="one prompt in both splits"):
+        split(tmp_path, rows)
 
 
 def test_all_attempts_have_the_same_prompts_however_they_are_drawn(tmp_path):

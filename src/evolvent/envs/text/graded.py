@@ -8,7 +8,8 @@ The file defines
 (``envs.text._reward`` has the other forms of a reward function) and may define ``INSTRUCTIONS``, ``STOP`` (strings that
 end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right;
 the top of the range by default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with
-``"split": "heldout"`` is only used for evaluation; without such rows every fifth one is.
+``"split": "heldout"`` is only used for evaluation; without such rows a fifth of the prompts is, drawn by a hash (by
+another one with ``graded:my_task.py,split_seed=1``).
 
 With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
 (``envs.text._tools`` says how a call is written). The instructions begin with a list of them; what a call came to is
@@ -22,13 +23,14 @@ shown of its result. The file is run once for all attempts, and its tools are ca
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import json
 import math
 import numbers
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -40,18 +42,21 @@ from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text import _tools
 from evolvent.envs.text._reward import Grade, Row
-from evolvent.envs.text._text import TextEnv, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_request, flat, known, playing
 
 
-def make(variant: str) -> Graded:
+def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     """Prompts and reward of a Python file.
 
     Args:
         variant: path of the file, e.g. ``graded:my_task.py``. The file is run: use only what you trust.
+        split_seed: draws another fifth of the prompts to hold out.
+        by: what is held out: a fifth of the prompts, or, as runs of earlier versions go on, every fifth row.
 
     Raises:
         BadInput: no such file, it does not run, or lacks prompts or reward.
     """
+    known(by, ("prompt", "row"), "way to split", f"graded:{variant}")
     path, where = source(variant), f"graded:{variant}"
     module, rows = _run_file(path, stamp(path), where)
     grade = getattr(module, "reward", None)
@@ -64,15 +69,15 @@ def make(variant: str) -> Graded:
     tools = _its_tools(module, where)
     graded.check_takes(rows, where, calls=tools is not None)
     return Graded(
-        path.stem, rows, graded,
+        path.stem, rows, graded, held=_held_out(rows, split_seed, by),
         instructions=getattr(module, "INSTRUCTIONS", ""), stop=_stops(getattr(module, "STOP", "\n"), where),
         max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where), tools=tools,
         max_turns=_max_turns(module, tools, where),
     )  # fmt: skip
 
 
-def source(variant: str) -> Path:
-    """The file, absolute.
+def source(variant: str, **options: Any) -> Path:
+    """The file, absolute; ``options`` are the others of ``make``.
 
     Raises:
         BadInput: there is none.
@@ -90,21 +95,16 @@ class Graded(TextEnv):
     labels = ("Q", "A")
 
     def __init__(
-        self, name: str, rows: list[Row], grade: Grade, *, instructions: str, stop: tuple[str, ...], max_tokens: int,
-        tools: _tools.Tools | None = None, max_turns: int = 1,
+        self, name: str, rows: list[Row], grade: Grade, *, held: Collection[int], instructions: str,
+        stop: tuple[str, ...], max_tokens: int, tools: _tools.Tools | None = None, max_turns: int = 1,
     ) -> None:  # fmt: skip
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
         self.reward_range, self._grade = (grade.low, grade.high), grade
         self.waits = tools is not None or inspect.iscoroutinefunction(grade.function)
         self._tools, self._max_turns = tools, max_turns
-        told = any("split" in row for row in rows)
-        words = [_without_split(row) for row in rows]  # equal rows are in one split
-        order = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        held = [i for i, row in enumerate(rows)
-                if (row.get("split") == "heldout" if told else order[words[i]] % 5 == 4)]  # fmt: skip
         self._rows = rows
-        self._split = {"heldout": held, "train": [i for i in range(len(rows)) if i not in set(held)]}
+        self._split = {"heldout": sorted(held), "train": [i for i in range(len(rows)) if i not in held]}
         self._turn: Turn | None = None
         self._task: Task | None = None
         self._calls: list[_tools.Call] = []
@@ -115,7 +115,7 @@ class Graded(TextEnv):
         rows = list(self._split[split])
         if n and not rows:
             raise BadInput("no prompts in this split", got=split, where=self.name,
-                           do='give at least five different rows, or some rows "split": "heldout"')  # fmt: skip
+                           do='give at least five different prompts, or some rows "split": "heldout"')  # fmt: skip
         random.Random(seed).shuffle(rows)
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
@@ -170,6 +170,24 @@ def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleT
     with own_faults(str(path), "the file does not run"):
         rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
     return module, _checked(rows, where)
+
+
+def _held_out(rows: list[Row], seed: int, by: str) -> set[int]:
+    """Rows for evaluation: those that say so, or else a fifth of the prompts, which a hash draws.
+
+    The model sees the prompt alone: rows that differ in other keys are one task to it. Data that cycles through topics
+    or grows harder is no order to count in, and a prompt keeps its place where rows are added or moved.
+    """
+    if any("split" in row for row in rows):
+        return {i for i, row in enumerate(rows) if row.get("split") == "heldout"}
+    if by == "row":
+        words = [_without_split(row) for row in rows]
+        order = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        return {i for i, word in enumerate(words) if order[word] % 5 == 4}
+    prompts = {flat(row["prompt"]) for row in rows}
+    drawn = sorted(prompts, key=lambda prompt: hashlib.sha256(f"{seed} {prompt}".encode("utf-8", "replace")).digest())
+    held = set(drawn[: len(prompts) // 5])
+    return {i for i, row in enumerate(rows) if flat(row["prompt"]) in held}
 
 
 def _range(bounds: Any, where: str) -> tuple[float, float]:
@@ -244,8 +262,9 @@ def _checked(rows: Any, where: str) -> list[Row]:
         splits: dict[str, str] = {}
         for row in rows:
             split = row.get("split", "train")
-            if splits.setdefault(_without_split(row), split) != split:
-                raise BadInput("one row in both splits", got=row["prompt"][:100], where=where, expected="one of them")
+            if splits.setdefault(flat(row["prompt"]), split) != split:
+                raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where,
+                               expected="one of them: the model sees nothing else of a row")  # fmt: skip
     return rows
 
 
