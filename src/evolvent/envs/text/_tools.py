@@ -82,7 +82,8 @@ class Tools:
         return "\n".join(["Tools, called by a line such as name(argument); the result follows:", *rows, "", ""])
 
     def asked(self, text: str) -> str:
-        """The line of an answer that is a call; empty where there is none."""
+        """The line of an answer, behind its thoughts, that is a call; empty where there is none."""
+        text = text.rpartition("</think>")[2]  # what is thought of is not asked for
         lines = [line.strip() for line in text.strip().splitlines()]
         found = [line for line in lines if (m := _LINE.match(line)) and m[1] in self.known]
         if not found and len(lines) == 1 and lines[0].endswith(")") and _LINE.match(lines[0]):
