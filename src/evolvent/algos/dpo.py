@@ -59,7 +59,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
     pairs = find_pairs(config.pairs, config.compare)
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
+    needs = Needs(base=REFERENCE, compares=pairs is None)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         recorded = attempts(run, pairs)
         return learn(
             run, "dpo", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),

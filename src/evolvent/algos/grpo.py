@@ -45,5 +45,6 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
+    needs = Needs(base=REFERENCE if config.kl else "", compares=True)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "grpo", RULE, objective, grad_clip=config.grad_clip)
