@@ -9,7 +9,7 @@ al., arXiv 2310.12036), ``--loss robust`` is unbiased where a share ``flipped`` 
 et al., arXiv 2403.00409).
 
 Pairs are the best and the worst attempt of every group that the policy makes in an update, or recorded: ``--pairs`` is
-the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}. ``--compare siblings`` compares, of the
+the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}, texts or messages. ``--compare siblings`` compares, of the
 trees that a search recorded, the decisions made in one state: the one behind which attempts earned most on average,
 and the one behind which they earned least.
 
