@@ -71,7 +71,7 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     chance = next((row for row in rows if row.get("phase") == "random"), {})
     before = next((row for row in rows if row.get("phase") == "eval"), {})
     score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
-    kept = ("value", "ci95", "success_mean", "n", "tasks")
+    kept = ("value", "ci95", "success_mean", "n", "tasks", "broken")
     return {
         # steps that were discarded or had nothing to learn from train nothing
         "policy_updates": sum(row.get("updates", 0.0) > 0 for row in rows if "update" in row),
