@@ -9,9 +9,9 @@ al., arXiv 2310.12036), ``--loss robust`` is unbiased where a share ``flipped`` 
 et al., arXiv 2403.00409).
 
 Pairs are the best and the worst attempt of every group that the policy makes in an update, or recorded: ``--pairs`` is
-the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}, texts or messages. ``--compare siblings`` compares, of the
-trees that a search recorded, the decisions made in one state: the one behind which attempts earned most on average,
-and the one behind which they earned least.
+the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"} (texts, or messages).
+``--compare siblings`` compares, of the trees that a search recorded, the decisions made in one state: the one behind
+which attempts earned most on average, and the one behind which they earned least.
 
 Deviations: pairs made on the way by the policy itself are not the paper's (it learns from a fixed set). LoRA by
 default, with the frozen base as reference, and learning rates that suit it (published: 1e-6 on all weights).

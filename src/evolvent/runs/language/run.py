@@ -216,6 +216,7 @@ class LanguageRun:
         """Attempt the held-out tasks greedily and log it."""
         result = self.attempt_heldout("greedy")
         self.folder.log(self.attempts, phase="eval", **result)
+        self.shell.signs({"phase": "eval", **result})
         self.live.note(f"held-out tasks after update {self.update}: {in_words(result)}")
         return result
 
