@@ -199,3 +199,10 @@ def test_adapters_of_a_relative_base_load_from_anywhere(folder, tmp_path, monkey
     (saved / "evolvent.json").write_text(json.dumps(note | {"base": "runs/work/base"}))  # as earlier versions wrote it
     with pytest.raises(BadInput, match=r"base of this adapter is not there(.|\n)*runs/work/base"):
         language.load(str(saved), dtype="float32")
+
+
+def test_a_model_is_found_by_the_name_that_searches_have_for_it(folder, team, tmp_path):
+    team.save(tmp_path / "a", "checker")
+    for place in (folder, str(tmp_path / "a")):
+        one, other = (language.load(f"{prefix}{place}", dtype="float32") for prefix in ("", "train:"))
+        assert one.name == other.name and torch.equal(logp(one), logp(other))

@@ -60,7 +60,8 @@ def load(
 
     Args:
         spec: ``smollm2-135m`` (or another name of ``models.weights``), ``PATH.gguf``, a Hugging Face model id, or a
-            folder; one of adapters that ``save`` or peft wrote loads its base, and the adapter as the first.
+            folder, each also with ``train:`` before it, as searches name it; a folder of adapters that ``save`` or peft
+            wrote loads its base, and the adapter as the first.
         dtype: "float32", "bfloat16", or "auto": bfloat16 where the machine has it. Trained weights stay float32.
         lora_rank: 0 trains all weights.
         lora_alpha: LoRA's scale is ``lora_alpha / lora_rank``.
@@ -78,7 +79,7 @@ def load(
     """
     if lora_rank < 0 or (lora_rank and not adapters):
         raise BadInput("rank or adapters", got=(lora_rank, tuple(adapters)), expected="rank >= 0, a name", where="load")
-    kind = loading.dtype_of(dtype, device)
+    kind, spec = loading.dtype_of(dtype, device), spec.removeprefix("train:")
     place, folder = loading.source(spec, progress)
     if folder is not None and not lora_rank:
         raise BadInput("adapters cannot be trained as whole weights", got=spec, expected="lora_rank > 0", where="load")
