@@ -105,7 +105,7 @@ def _note_guide(run: LanguageRun, sides: Ledger) -> None:
     guide_K = np.zeros(sides.size("token"), np.float32)
     if batch.rows:
         there, base = (
-            batch.looked_up(exact_logprobs(run, name), config.plan.micro_tokens)[0] for name in (REWARD, None)
+            batch.looked_up(exact_logprobs(run, name), config.plan.micro_tokens)[0] for name in (REWARD, run.reference)
         )  # fmt: skip
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         guide_K[~np.isnan(side_K)] = (there - base).numpy()

@@ -94,6 +94,7 @@ def load(
     if gradient_checkpointing:
         engine.checkpoint_layers()
     loaded = LanguageModel(loading.base_of(folder) if folder else spec, engine, tokenizer)
+    loaded.started_from = folder
     engine.verify(loaded.text.probes())
     return loaded
 
@@ -108,6 +109,7 @@ class LanguageModel:
         device, dtype, tokenizer: where and in what it computes; that of transformers.
         context: tokens of prompt and answer together.
         end_ids: tokens that end an answer.
+        started_from: the folder of the adapter that was loaded, where one was.
         width: size of hidden states. kept: what stays between calls (``keeping``).
         max_tokens_per_pass: bounds a packed row of ``logprobs``.
         max_kv_tokens: bounds the tokens that ``sample`` keeps at once.
@@ -126,6 +128,7 @@ class LanguageModel:
         ends = None if settings is None else settings.eos_token_id
         self.text = Text(tokenizer, ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.end_ids = self.text.end_ids
+        self.started_from: Path | None = None
         self.max_tokens_per_pass, self.max_kv_tokens = 1 << 13, 1 << 15
         self.sampler: Any = None
         self.kept = Cache()
