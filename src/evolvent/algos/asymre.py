@@ -24,6 +24,7 @@ from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2506.20520"
 LEVELS = ("step",)
@@ -41,6 +42,6 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     summary, settings = "the return against a baseline below the mean of its group", step_shift.Config(config.shift)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         rule = Rule.of(step_shift, "shift", summary, settings)
         return learn(run, "asymre", rule, ASYMRE, grad_clip=config.grad_clip)

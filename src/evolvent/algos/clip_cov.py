@@ -26,6 +26,7 @@ from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2505.22617"
 LEVELS = ("step",)
@@ -53,5 +54,5 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     low_high = {"clip_low": config.clip, "clip_high": config.clip}
     objective = replace(CLIP_COV, **low_high, keep_share=config.keep_share, keep_range=config.keep_range)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         return learn(run, "clip_cov", RULE, objective, grad_clip=config.grad_clip)

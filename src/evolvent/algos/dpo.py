@@ -9,9 +9,9 @@ al., arXiv 2310.12036), ``--loss robust`` is unbiased where a share ``flipped`` 
 et al., arXiv 2403.00409).
 
 Pairs are the best and the worst attempt of every group that the policy makes in an update, or recorded: ``--pairs`` is
-the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"}. ``--compare siblings`` compares, of the
-trees that a search recorded, the decisions made in one state: the one behind which attempts earned most on average,
-and the one behind which they earned least.
+the ``episodes.jsonl`` of a run, or lines of {"prompt", "chosen", "rejected"} (texts, or messages).
+``--compare siblings`` compares, of the trees that a search recorded, the decisions made in one state: the one behind
+which attempts earned most on average, and the one behind which they earned least.
 
 Deviations: pairs made on the way by the policy itself are not the paper's (it learns from a fixed set). LoRA by
 default, with the frozen base as reference, and learning rates that suit it (published: 1e-6 on all weights).
@@ -59,7 +59,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
     pairs = find_pairs(config.pairs, config.compare)
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
+    needs = Needs(base=REFERENCE, compares=pairs is None)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         recorded = attempts(run, pairs)
         return learn(
             run, "dpo", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),

@@ -24,6 +24,7 @@ from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2503.20783"
 LEVELS = ("step",)
@@ -45,5 +46,5 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(DR_GRPO, clip_low=config.clip, clip_high=config.clip, length=config.length)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         return learn(run, "dr_grpo", RULE, objective, grad_clip=config.grad_clip)

@@ -68,5 +68,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     some = step_left_out.Config(base, votes_only)
     rule = Rule.of(step_left_out, "majority_novelty", "agreement with the majority, and novelty", some)
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
+    needs = Needs(base=REFERENCE if config.kl else "", compares=True)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "evol_rl", rule, objective, grad_clip=config.grad_clip)

@@ -57,7 +57,7 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(FLOW_GRPO, clip_low=config.clip_low, clip_high=config.clip_high, kl=config.kl)
-    needs = Needs(base="it is the executor")
+    needs = Needs(base="it is the executor", compares=True)
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
         run.manner = _manner(run.manner, config.profile)
         return learn(run, "flow_grpo", RULE, objective, grad_clip=config.grad_clip)

@@ -51,7 +51,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(GATED, clip_low=config.clip, clip_high=config.clip)
     rule = step_gated.Config(levels=tuple(tuple(kind.split("+")) for kind in config.kinds), gates=config.gates)
-    needs = Needs(kinds=tuple(kind for level in rule.levels for kind in level))
+    needs = Needs(kinds=tuple(kind for level in rule.levels for kind in level), compares=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         gated = Rule.of(step_gated, "gated", "GRPO on the outcome and what it lets through", rule)
         return learn(run, "g_ra", gated, objective, grad_clip=config.grad_clip)

@@ -5,7 +5,7 @@ Paper: Shao et al. 2024, DeepSeekMath (arXiv 2402.03300), outcome supervision.
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        on every token of attempt i
     L   = - mean_i mean_t min(r A, clip(r, 1 +- eps) A) + kl KL(pi || ref),   r = pi(w_t) / pi_old(w_t)
 
-KL is the estimator k3 against the model without its adapter. Dividing by the spread and averaging over the length of
+KL is the estimator k3 against the model as training began. Dividing by the spread and averaging over the length of
 each attempt bend the gradient (``credit/step_group_std``); ``dr_grpo`` leaves both out.
 
 Deviations: LoRA instead of all weights by default, and learning rates that suit it.
@@ -45,5 +45,6 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE if config.kl else "")) as run:
+    needs = Needs(base=REFERENCE if config.kl else "", compares=True)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "grpo", RULE, objective, grad_clip=config.grad_clip)

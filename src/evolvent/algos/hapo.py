@@ -53,7 +53,7 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(HAPO, clip_low=config.clip, clip_high=config.clip, dual=config.dual)
-    with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True)) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True)) as run:
         temperature = AdaptiveTemperature(run.acting, config.adapt_temperature)
         run.keep(temperature=temperature)
 

@@ -31,6 +31,7 @@ from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2505.18116"
 LEVELS = ("step",)
@@ -53,7 +54,7 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
 
         def judge(episodes: list[Episode]) -> dict[str, float]:
             for episode in episodes:

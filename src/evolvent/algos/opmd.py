@@ -24,6 +24,7 @@ from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2505.17826"
 LEVELS = ("step",)
@@ -46,5 +47,5 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.baseline == "log_avg_exp":
         soft = step_log_avg_exp.Config(tau=config.opmd)
         rule = Rule.of(step_log_avg_exp, "log_avg_exp", "the return against a soft maximum over its group", soft)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         return learn(run, "opmd", rule, replace(OPMD, opmd=config.opmd), grad_clip=config.grad_clip)

@@ -67,7 +67,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     objective = replace(OPRL, clip_low=config.clip, clip_high=config.clip)
     rule = token_implicit.Config(alpha=config.alpha, beta=config.beta)
-    with open_language(config, folder, live, resume=resume, others=(PRM,), needs=Needs(tokens=True)) as run:
+    with open_language(
+        config, folder, live, resume=resume, others=(PRM,), needs=Needs(tokens=True, compares=True)
+    ) as run:
         optimizer = torch.optim.AdamW(run.model.trainable(PRM), lr=config.prm_lr, weight_decay=0.0)
         run.keep(prm=Weights(run.model, PRM), prm_optimizer=optimizer)
 

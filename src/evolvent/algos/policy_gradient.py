@@ -107,6 +107,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         base=CRITIC if with_critic or judges else REFERENCE if objective.needs_reference else "",
         tokens=rule.level == "token",
         kinds=tuple(need.removeprefix("kind:") for need in asked if need.startswith("kind:")) if usual else (),
+        compares=getattr(found.source, "COMPARES", False) and not config.plan.recorded,
     )  # fmt: skip
     unit = "action" if config.act != "trie" and rule.level == "step" else "token"
     names = team.names if team else ("policy",)

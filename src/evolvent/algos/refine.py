@@ -58,5 +58,5 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = Rule.of(step_delta, "delta", summary, step_delta.Config(weight=weight, kind=kind))
     if config.how == "clip":
         rule = Rule.of(step_clip, "clip", summary, step_clip.Config(eta=config.eta, weight=weight, kind=kind))
-    with open_language(config, folder, live, resume=resume, needs=Needs(kinds=(kind,))) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(kinds=(kind,), compares=True)) as run:
         return learn(run, "refine", rule, objective, grad_clip=config.grad_clip)

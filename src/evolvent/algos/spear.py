@@ -39,6 +39,7 @@ from evolvent.learn.tokens.replay import Replay
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.run import open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2509.22601"
 LEVELS = ("step",)
@@ -69,7 +70,7 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     own, replayed = (replace(one, clip_high=config.clip_high, length=config.length) for one in (SPEAR, SPEAR_REPLAY))
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         replay = Replay(config.replay_size, stale=config.stale, seed=seed_tree(config.seed, "replay"))
         run.keep(replay=replay)
         for t in run.updates():

@@ -48,7 +48,8 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     objective, pairs = replace(SPPO, beta=config.beta), find_pairs(config.pairs)
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
+    needs = Needs(base=REFERENCE, compares=pairs is None)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         recorded = attempts(run, pairs)
         return learn(
             run, "sppo", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),

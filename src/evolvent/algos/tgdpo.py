@@ -36,6 +36,7 @@ from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.notes import exact_logprobs
 from evolvent.runs.language.pairs import attempts, find_pairs
 from evolvent.runs.language.run import LanguageRun, open_language
+from evolvent.runs.language.start import Needs
 
 PAPER = "arXiv 2506.14574"
 LEVELS = ("token",)
@@ -66,7 +67,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     guide = _adapter_folder(config.reward_from) if config.reward_from else None
     pairs, settings = find_pairs(config.pairs), token_guided.Config(alpha=config.alpha, beta=config.beta)
     rule = Rule.of(token_guided, "tgdpo", "the side of the attempt, times one plus the reward of the token", settings)
-    with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD)) as run:
+    needs = Needs(compares=pairs is None)
+    with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD), needs=needs) as run:
         recorded = attempts(run, pairs)
         if guide is not None:
             run.model.load_adapter(guide, REWARD)
@@ -103,7 +105,7 @@ def _note_guide(run: LanguageRun, sides: Ledger) -> None:
     guide_K = np.zeros(sides.size("token"), np.float32)
     if batch.rows:
         there, base = (
-            batch.looked_up(exact_logprobs(run, name), config.plan.micro_tokens)[0] for name in (REWARD, None)
+            batch.looked_up(exact_logprobs(run, name), config.plan.micro_tokens)[0] for name in (REWARD, run.reference)
         )  # fmt: skip
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         guide_K[~np.isnan(side_K)] = (there - base).numpy()

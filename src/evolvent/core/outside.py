@@ -111,7 +111,7 @@ def own_faults(
         yield
     except (EvolventError, *but):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # ``sys.exit`` in it is no wish of who started the run
         place = line_of(error, home) + (f"; {where}" if where else "")
         raise BadInput(what, got=f"{type(error).__name__}: {error}", where=place, do=do) from error
 
@@ -193,7 +193,7 @@ def own_names(module: ModuleType) -> list[str]:
     ]  # fmt: skip
 
 
-def line_of(error: Exception, home: str = "") -> str:
+def line_of(error: BaseException, home: str = "") -> str:
     """Where an exception arose, and that line: the innermost of the file ``home``, or of what is not this package's."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"

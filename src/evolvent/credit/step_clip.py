@@ -27,6 +27,7 @@ from evolvent.formulas.process_rewards import clip_rewards
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 NEEDS = ("kind:process",)
 
 

@@ -27,6 +27,7 @@ from evolvent.formulas.process_rewards import delta_rewards
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 NEEDS = ("kind:process",)
 
 

@@ -26,6 +26,7 @@ from evolvent.credit import step_group_std
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 
 
 @dataclass(frozen=True)

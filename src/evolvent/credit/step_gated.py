@@ -33,6 +33,7 @@ from evolvent.formulas.process_rewards import gated_total
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 NEEDS = ("kind:format",)
 
 

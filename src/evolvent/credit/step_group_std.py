@@ -25,6 +25,7 @@ from evolvent.formulas.baselines import group_mean, group_std
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from evolvent.formulas.baselines import weighted_mean
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from evolvent.formulas.curricula import teaching
 LEVEL = "step"
 SCOPE = "batch"
 UNBIASED = "up to scale"
+COMPARES = True
 
 
 def assign(episodes: Sequence[Episode]) -> Ledger:

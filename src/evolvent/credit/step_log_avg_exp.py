@@ -25,6 +25,7 @@ from evolvent.formulas.baselines import log_avg_exp
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from evolvent.formulas.novelty import majority_novelty_rewards
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 NEEDS = ("answer", "embedder")
 
 

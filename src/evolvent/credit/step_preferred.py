@@ -19,10 +19,12 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
+from evolvent.core.rounding import differ
 from evolvent.credit._sides import compared, sided
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 LABEL = True  # a side for a loss of preferences, not an advantage
 LEAVES_OUT = True
 
@@ -35,7 +37,7 @@ def assign(episodes: Sequence[Episode]) -> Ledger:
     """
     side: dict[int, float] = {}
     for members, returns in compared(episodes):
-        if returns.max() > returns.min():
+        if differ(returns.tolist()):
             side[members[int(np.argmax(returns))]] = 1.0
             side[members[int(np.argmin(returns))]] = -1.0
     return sided(episodes, side, "credit.step_preferred")

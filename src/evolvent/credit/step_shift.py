@@ -24,6 +24,7 @@ from evolvent.formulas.baselines import group_mean
 
 LEVEL = "step"
 UNBIASED = "up to scale"
+COMPARES = True
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from evolvent.formulas.baselines import group_mean, group_std, weighted_mean
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from evolvent.credit._sides import compared, sided
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 LABEL = True  # a side for a loss of preferences, not an advantage
 LEAVES_OUT = True
 

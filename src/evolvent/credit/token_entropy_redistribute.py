@@ -38,6 +38,7 @@ from evolvent.formulas.entropy import redistributed, relative_entropy
 LEVEL = "token"
 SCOPE = "batch"
 UNBIASED = False
+COMPARES = True
 NEEDS = ("entropy",)
 
 

@@ -31,6 +31,7 @@ from evolvent.formulas.entropy import z_scores
 LEVEL = "token"
 SCOPE = "batch"
 UNBIASED = False
+COMPARES = True
 NEEDS = ("entropy",)
 
 

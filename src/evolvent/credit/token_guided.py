@@ -26,6 +26,7 @@ from evolvent.credit._tokens import noted, spread_steps, units_of
 
 LEVEL = "token"
 UNBIASED = False
+COMPARES = True
 LEAVES_OUT = True
 NEEDS = ("guide",)
 

@@ -175,7 +175,9 @@ def with_source(spec: str, file: Path) -> str:
     """``spec`` with another path of the file that ``source`` named."""
     at, kind = own.pointer(spec)
     if at is None:
-        return f"{spec.partition(':')[0]}:variant={file}"
+        name, _, options = spec.partition(":")
+        kept = [word for word in options.split(",") if re.match(r"\w+=", word) and not word.startswith("variant=")]
+        return ",".join([f"{name}:variant={file}", *kept])
     said = f"{kind}:variant=" if kind else ""
     return f"{said}{file}{':' if at.name else ''}{at.name}{',' if at.options else ''}{at.options}"
 

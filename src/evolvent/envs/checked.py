@@ -113,6 +113,6 @@ class CheckedEnv:
             raise EnvError(error.what, got=error.got, expected=error.expected, where=where, do=error.do) from error
         except EvolventError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             do = "mend it; where the world failed and not the agent, raise EnvError: runs that learn go on"
             raise self._promise.failure(call, error, "no exception", do) from error

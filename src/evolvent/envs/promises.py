@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.outside import line_of
 from evolvent.core.protocols import Correction, Env, Task, Turn, members
+from evolvent.core.rounding import inside, reaches
 
 T = TypeVar("T")
 _TURN = {
@@ -61,10 +62,10 @@ class Promise:
             if error.what.startswith(BROKEN):
                 raise
             raise self.failure(call, error, "no exception") from error
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self.failure(call, error, "no exception") from error
 
-    def failure(self, call: str, error: Exception, expected: str, do: str = "") -> BadInput:
+    def failure(self, call: str, error: BaseException, expected: str, do: str = "") -> BadInput:
         """The error for an exception that should not have been, or should have been another."""
         got, place = str(error) or repr(error), line_of(error, self.home)
         if isinstance(error, EvolventError):  # it says itself where it arose
@@ -188,17 +189,18 @@ def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, pro
         return
     low, high = bounds
     promise.holds(
-        low - 1e-9 <= total <= high + 1e-9, f"total reward outside {(low, high)}", total,
+        not math.isnan(inside(total, low, high)), f"total reward outside {(low, high)}", total,
         "a sum of the rewards of one attempt within reward_range", where, "widen reward_range",
     )  # fmt: skip
     told = f"reward {total:g} in all, success={turn.success}"
     promise.holds(
-        turn.success or total < high, "the highest reward, and no success", told, "success=True where it is right",
-        where, "return Turn(…, success=True), or widen reward_range where more can be earned",
+        turn.success or not reaches(total, high), "the highest reward, and no success", told,
+        "success=True where it is right", where,
+        "return Turn(…, success=True), or widen reward_range where more can be earned",
     )  # fmt: skip
     promise.holds(
-        not turn.success or total > low, "a success with the lowest reward", told, f"more than {low:g}", where,
-        "return Turn(…, reward=…) where it is right: memories learn from rewards",
+        not turn.success or not reaches(low, total), "a success with the lowest reward", told,
+        f"more than {low:g}", where, "return Turn(…, reward=…) where it is right: memories learn from rewards",
     )  # fmt: skip
 
 

@@ -13,20 +13,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.errors import BadInput
+from evolvent.core.rounding import differ
 
 
 def teaching(ret_N: ArrayLike, group: Sequence[object]) -> np.ndarray:
     """Dynamic sampling (DAPO, arXiv 2503.14476): bool ``[N]``, False where all returns of the group are equal.
 
-    Such a group has no gradient; DAPO leaves it out and samples on until the batch is full.
+    To rounding. Such a group has no gradient; DAPO leaves it out and samples on until the batch is full.
     """
     ret = np.asarray(ret_N, dtype=np.float64)
     if ret.ndim != 1 or len(group) != len(ret):
         raise BadInput("one group label per return", got=(ret.shape, len(group)), where="formulas.curricula.teaching")
-    seen: dict[object, set[float]] = {}
+    seen: dict[object, list[float]] = {}
     for label, r in zip(group, ret.tolist(), strict=True):
-        seen.setdefault(label, set()).add(r)
-    return np.array([len(seen[label]) > 1 for label in group], dtype=bool)
+        seen.setdefault(label, []).append(r)
+    teaches = {label: differ(returns) for label, returns in seen.items()}
+    return np.array([teaches[label] for label in group], dtype=bool)
 
 
 def widest_groups(ret_N: ArrayLike, group: Sequence[object], *, share: float) -> np.ndarray:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.rounding import inside
 from evolvent.memory.secrets import mask_secrets
 
 T = TypeVar("T")
@@ -164,7 +165,7 @@ def content_hash(text: str) -> str:
 
 
 def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: float = math.inf) -> float:
-    """``value`` as a float; ``BadInput`` unless it is a number (no text, no truth value) in ``lo..hi``."""
+    """``value`` as a float; ``BadInput`` unless it is a number (no text, no truth value) in ``lo..hi``, to rounding."""
     do = "an outcome that could not be measured is settled with valid=False" if what == "reward" else ""
     if isinstance(value, bool | np.bool_):
         do = "float(…) of a truth value is 1.0 or 0.0"
@@ -174,9 +175,9 @@ def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: fl
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise _no_number(f"{what} is not a number", _repr(value), where, lo, hi, do) from error
-    if not math.isfinite(number) or not lo <= number <= hi:
+    if not math.isfinite(number) or math.isnan(within := inside(number, lo, hi)):
         raise _no_number(f"{what} is out of range", number, where, lo, hi, do)
-    return number
+    return within
 
 
 def _repr(value: object) -> str:

@@ -76,17 +76,12 @@ class Chat:
     def more(self, env: Env, turn: Turn, before: Prompt) -> np.ndarray:
         """The end of the assistant's message unless it wrote that itself, and the user's next one.
 
-        Found as what the template puts between two known messages, so it works with any template that appends.
+        Found as what the template puts behind what the assistant said. What was said before stays as it was, thoughts
+        included: a template that drops those of earlier turns would make another context of it than the model had.
         """
-        head = [_user("a"), {"role": "assistant", "content": ""}]
-        known = self._model.chat(head[:1])
-        after = self._model.chat([*head, _user(turn.observation)])
-        if after[: len(known)].tolist() != known.tolist():
-            raise BadInput(
-                "the chat template does not append: it rewrites what was said before", where=self._model.name,
-                do="use fresh prompts (--no-transcript) or the plain style (--style plain)",
-            )  # fmt: skip
-        return after[len(known) + (int(after[len(known)]) == int(before[-1])) :]
+        said = [_user("a"), {"role": "assistant", "content": "b"}, _user(turn.observation)]
+        after = self._model.text.chat_behind(said, 1)
+        return after[int(len(after) > 0 and int(after[0]) == int(before[-1])) :]
 
     def command(self, text: str) -> np.ndarray:
         """The action as it is."""

@@ -9,8 +9,10 @@ numbers do not depend on who waited together.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
+from threading import Semaphore
 
+from evolvent.core.calls import spawn
 from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Completion, Engine, Request
@@ -45,11 +47,16 @@ def run_players(
     results: list[Episode | EnvError | None] = [None] * len(players)
     sent: dict[int, Completion | None] = dict.fromkeys(range(len(players)))
     running: dict[Future[Request | Episode | EnvError], int] = {}
-    finished = 0
-    with ThreadPoolExecutor(max(1, workers or len(players))) as pool:
+    finished, places = 0, Semaphore(max(1, workers or len(players)))
+
+    def advance(player: Player, completion: Completion | None) -> Request | Episode | EnvError:
+        with places:
+            return _advance(player, completion)
+
+    try:
         while sent or running:
             if workers or overlap:
-                running |= {pool.submit(_advance, players[i], completion): i for i, completion in sent.items()}
+                running |= {spawn(advance, players[i], completion): i for i, completion in sent.items()}
                 wait(running, return_when=FIRST_COMPLETED if workers else ALL_COMPLETED)
                 ready, _ = wait(running, timeout=PATIENCE_S if workers else 0)
                 moved = {running.pop(future): future.result() for future in ready}
@@ -65,6 +72,9 @@ def run_players(
                     finished += 1
             heard(finished)
             sent = dict(zip(requests, engine(list(requests.values())), strict=True)) if requests else {}
+    except Exception:
+        wait(running)  # nobody is left at work in what is closed now; Ctrl-C waits for nobody
+        raise
     return [result for result in results if result is not None]
 
 

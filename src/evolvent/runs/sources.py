@@ -28,10 +28,23 @@ def pinned(folder: RunFolder, spec: str) -> str:
     told = sources.note(place)
     if told is None:
         file = envs.source(spec)
-        if file is None or (folder.path / "metrics.jsonl").exists():  # a run of an earlier version: nothing was kept
+        if file is None:
             return spec
-        sources.save_copy(place, file, env=spec)
+        if (folder.path / "metrics.jsonl").exists():  # a run of an earlier version: nothing was kept
+            return _as_before(spec)
+        sources.save_copy(place, file, env=spec, **({"held_out": "prompts"} if _splits(spec) else {}))
         return envs.with_source(spec, file)
     if shorten_home(spec) != told["env"]:
         return spec
-    return envs.with_source(spec, sources.kept(place, "the file of the tasks"))
+    here = envs.with_source(spec, sources.kept(place, "the file of the tasks"))
+    return here if "held_out" in told else _as_before(here)
+
+
+def _splits(spec: str) -> bool:
+    """Whether its tasks are prompts in a file, of which earlier versions held out other ones."""
+    return spec.startswith("graded:")
+
+
+def _as_before(spec: str) -> str:
+    """Of a run of an earlier version: what it held out stays held out."""
+    return f"{spec},by=row" if _splits(spec) else spec

@@ -113,9 +113,12 @@ def test_only_as_many_tasks_are_drawn_as_groups_are_missing():
 
 
 def test_dapo_counts_what_it_sampled_in_vain_and_learns_nothing_from_groups_that_never_differ(model, tmp_path):
-    folder, _, _ = start("dapo", settings("dapo", model, group=1, draws=3, updates=1), tmp_path / "run")
+    task = tmp_path / "flat.py"
+    task.write_text("PROMPTS = [{'prompt': str(i)} for i in range(9)]\ndef reward(completion, prompt): return 0.5")
+    config = settings("dapo", model, env=f"graded:{task}", group=2, draws=3, updates=1)
+    folder, _, _ = start("dapo", config, tmp_path / "run")
     (row,) = rows(folder)
-    assert row["draws"] == 3 and row["differing"] == 0 and row["attempts"] == 6 and row["empty"] == 1
+    assert row["draws"] == 3 and row["differing"] == 0 and row["attempts"] == 12 and row["empty"] == 1
 
 
 def test_attempts_without_effect_are_left_out_unless_nothing_would_be_left():

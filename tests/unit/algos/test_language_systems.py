@@ -22,7 +22,7 @@ from evolvent.models.language.model import Row
 from evolvent.play.workflow import Workflow, workflow
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.credit import taking_part
-from evolvent.runs.language.pairs import Recorded
+from evolvent.runs.language.pairs import FIELDS, Recorded, find_pairs, read_pairs
 from language_runs import killed_in_update
 from run_folders import begin, stable
 
@@ -298,8 +298,8 @@ def test_workflows_are_read_from_words_and_ordered():
 
 
 # ---------------------------------------------------------------------------------------------------- preferences
-def write_pairs(path, n=4):
-    lines = [{"prompt": f"{i} + {i} =", "chosen": f" {2 * i}\n", "rejected": f" {9 - i}{i}\n"} for i in range(n)]
+def write_pairs(path, n=4, end="\n"):
+    lines = [{"prompt": f"{i} + {i} =", "chosen": f" {2 * i}{end}", "rejected": f" {9 - i}{i}{end}"} for i in range(n)]
     path.write_text("\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
     return str(path)
 
@@ -318,6 +318,76 @@ def test_the_margin_of_recorded_pairs_rises(name, beta, style, folder, tmp_path)
     assert told[-1]["margin"] > 0.5 and told[-1]["accuracy"] >= 0.75
     assert all("gap" not in row for row in told)  # nobody here sampled them
     assert {row["sampled_per_s"] for row in RunFolder.open(tmp_path / "run").read_metrics() if "update" in row} == {0.0}
+
+
+def read(tmp_path, model, *lines, **settings):
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pairs = find_pairs(str(tmp_path / "pairs.jsonl"))
+    assert pairs is not None
+    return read_pairs(pairs, model, **{"chat": False, **settings})
+
+
+@pytest.mark.parametrize(
+    ("stop", "texts", "end"),
+    [
+        (("\n",), ("4", "5"), "\n"),
+        (("\n",), ("4\n", "5"), "\n"),  # not twice
+        (("\n", "END"), ("a\nb", "c"), "END"),  # an end that stands inside an answer is none
+        (("\n",), ("a\nb", "c"), "<|im_end|>"),
+        ((), ("4", "5"), "<|im_end|>"),
+    ],
+)
+def test_answers_in_words_end_as_attempts_end(folder, tmp_path, stop, texts, end):
+    model = language.load(folder)
+    ((chosen, rejected),) = read(
+        tmp_path, model, dict(zip(FIELDS, ("2 + 2 =", *texts), strict=True)), stop=stop
+    )  # fmt: skip
+    said = [model.decode(one.token_ids) for one in (chosen, rejected)]
+    assert said == [text.removesuffix(end) + end for text in texts]
+    assert (int(chosen.token_ids[-1]) in model.end_ids) == (end == "<|im_end|>")
+    assert model.decode(chosen.context_ids(0)) == "2 + 2 ="
+
+
+USER, OTHER = {"role": "user", "content": "2 + 2 ="}, {"role": "system", "content": "Add."}
+FOUR, FIVE = ({"role": "assistant", "content": str(n)} for n in (4, 5))
+
+
+@pytest.mark.parametrize("template", [tiny_language.TEMPLATE, tiny_language.THINKING])
+@pytest.mark.parametrize(
+    ("line", "before"),
+    [
+        ({"prompt": [USER], "chosen": [FOUR], "rejected": [FIVE]}, [USER]),
+        ({"prompt": [OTHER, USER], "chosen": [FOUR], "rejected": [FIVE], "id": 3}, [OTHER, USER]),
+        ({"chosen": [USER, FOUR], "rejected": [USER, FIVE]}, [USER]),
+        ({"prompt": "2 + 2 =", "chosen": [USER, FOUR], "rejected": [USER, FIVE]}, [USER]),
+        ({"prompt": "2 + 2 =", "chosen": [FOUR], "rejected": [FIVE]}, [USER]),
+        ({"prompt": [USER, FIVE, USER], "chosen": [FOUR], "rejected": [FIVE]}, [USER, FIVE, USER]),
+    ],
+)
+def test_pairs_of_messages_are_read_by_the_template(tmp_path, line, before, template):
+    model = language.load(tiny_language.write(tmp_path / "tiny", template=template))
+    ((chosen, rejected),) = read(tmp_path, model, line)
+    for one, said in ((chosen, FOUR), (rejected, FIVE)):
+        whole = model.decode(model.chat([*before, said], open=False))
+        assert whole.startswith(model.decode(one.context_ids(0)) + model.decode(one.token_ids))
+        assert model.decode(one.token_ids) == f"{said['content']}<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"prompt": [USER], "chosen": [USER, FOUR], "rejected": [OTHER, FIVE]},
+        {"chosen": [FOUR], "rejected": [FIVE]},
+        {"prompt": [USER], "chosen": [FOUR, FIVE], "rejected": [FIVE]},
+        {"prompt": [USER], "chosen": [USER], "rejected": [FIVE]},
+        {"prompt": [USER], "chosen": [{"role": "assistant", "content": None}], "rejected": [FIVE]},
+        {"prompt": [USER], "chosen": "4", "rejected": "5"},
+        {"prompt": [USER], "chosen": [], "rejected": [FIVE]},
+    ],
+)
+def test_messages_that_are_no_pair_are_refused(tmp_path, line):
+    with pytest.raises(BadInput, match=r"not a pair|not one answer each"):
+        read(tmp_path, None, line)
 
 
 def test_attempts_of_a_run_are_pairs_for_another(folder, tmp_path):

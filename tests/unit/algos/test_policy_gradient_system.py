@@ -118,6 +118,27 @@ def test_rule_and_objective_of_your_own(model, tmp_path):
         objective_named(f"{mine}:LEVEL")
 
 
+ARGUMENTS = {"ratio": 4, "surrogate": 2, "keep": 2, "kl_form": 1, "aggregate": 2, "normalise": 1}
+
+
+@pytest.mark.parametrize("axis", ARGUMENTS)
+@pytest.mark.parametrize("change", [-1, 1])
+def test_a_choice_of_your_own_that_takes_something_else_is_refused_at_once(tmp_path, axis, change):
+    taken = ", ".join("abcde"[: ARGUMENTS[axis] + change])
+    (tmp_path / "mine.py").write_text(f"def {axis}({taken}): return 0\nthing = 3\n")
+    for name in ("", ":thing"):
+        with pytest.raises(BadInput, match=rf"no choice of {axis}[^§]*a function of {ARGUMENTS[axis]} argument"):
+            objective_named("grpo", (f"{axis}={tmp_path}/mine.py{name}",))
+
+
+def test_a_choice_of_your_own_that_fails_is_told_with_its_line(tmp_path):
+    (tmp_path / "mine.py").write_text("def keep(objective, now):\n    return now.nothing\n")
+    chosen = objective_named("dapo", (f"keep={tmp_path}/mine.py",))
+    units = Units(*(torch.tensor([0, 0, 1]) for _ in range(6)), torch.tensor([1.0, -1.0, 2.0]), torch.zeros(3))
+    with pytest.raises(BadInput, match=r"keep .* failed[^§]*AttributeError[^§]*line 2"):
+        chosen.terms(chosen.prepare(units), torch.zeros(3), torch.zeros(3))
+
+
 def test_what_is_misspelt_is_answered_with_the_closest_name():
     with pytest.raises(BadInput, match="dapo"):
         objective_named("dapoo")

@@ -392,9 +392,15 @@ def test_calls_that_fail_are_counted_and_told(tmp_path):
 
 
 # ------------------------------------------------------------------------------------------------ tokens
-@pytest.mark.parametrize("style", ["plain", "chat"])
-def test_control_tokens_in_a_result_are_text(tmp_path, style):
-    model = language.load(tiny_language.write(tmp_path / "tiny"))
+def test_a_call_in_a_thought_is_none(env):
+    turn = env.step("multiply(2, 2)\nor better\n</think>\n\nmultiply(2, 3)")
+    assert turn.observation == "Result: 6"
+    assert env.step("multiply(1, 1)</think>4").terminated
+
+
+@pytest.mark.parametrize(("style", "template"), [(s, t) for s in ("plain", "chat") for t in ("TEMPLATE", "THINKING")])
+def test_control_tokens_in_a_result_are_text(tmp_path, style, template):
+    model = language.load(tiny_language.write(tmp_path / "tiny", template=getattr(tiny_language, template)))
     words = renderer(style, model)
     env = envs.load(made(tmp_path))
     task = env.tasks("train", 1, 0)[0]

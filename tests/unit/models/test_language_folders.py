@@ -222,3 +222,10 @@ def test_a_known_name_that_is_misspelt_is_told_without_asking_the_hub(name, mean
 )
 def test_names_of_the_hub_are_left_to_it(name):
     assert load.source(name) == (name, None)
+
+
+def test_a_model_is_found_by_the_name_that_searches_have_for_it(folder, team, tmp_path):
+    team.save(tmp_path / "a", "checker")
+    for place in (folder, str(tmp_path / "a")):
+        one, other = (language.load(f"{prefix}{place}", dtype="float32") for prefix in ("", "train:"))
+        assert one.name == other.name and torch.equal(logp(one), logp(other))

@@ -27,6 +27,28 @@ def test_control_tokens_and_ends(text):
     assert text.end_ids == {text.control["<|im_end|>"]} and text.start_ids == ()
 
 
+THINKING = tiny_language.THINKING
+EMPTY_THOUGHT = THINKING.replace(
+    "{{ m['content']",
+    "{% if m['role'] == 'assistant' and loop.last %}<think>\n\n</think>\n\n{% endif %}{{ m['content']",
+)
+SAID = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": EVIL}]
+
+
+@pytest.mark.parametrize("template", [tiny_language.TEMPLATE, THINKING, EMPTY_THOUGHT])
+def test_a_conversation_goes_on_behind_what_was_said_whatever_the_template_opens(template):
+    text = Text(tiny_language.tokenizer(template))
+    opened = text.chat(SAID[:1], open=True).tolist()[len(text.chat(SAID[:1], open=False)) :]
+    behind, more = text.chat_behind(SAID, 1).tolist(), text.chat(SAID[2:], open=True).tolist()
+    assert behind == [*text.tokenizer.encode("<|im_end|>\n"), *more] and more[-len(opened) :] == opened
+
+
+@pytest.mark.parametrize("content", ["''", "m['content'] ~ m['content']"])
+def test_a_template_that_does_not_say_what_was_said_is_refused(content):
+    with pytest.raises(BadInput, match="does not say once what was said"):
+        Text(tiny_language.tokenizer(tiny_language.TEMPLATE.replace("m['content']", content))).chat_behind(SAID, 1)
+
+
 def test_chat_is_the_template_for_harmless_contents(text):
     messages = [{"role": "user", "content": "Hi there"}, {"role": "assistant", "content": "Yes?\nOr no"}]
     for opened in (True, False):

@@ -9,6 +9,7 @@ from evolvent.algos import aepo, grpo
 from evolvent.core.errors import EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.outcome import _played
 from evolvent.evaluate.pages.report import write_report
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.copies import Copies
@@ -78,7 +79,9 @@ def test_an_evaluation_counts_what_broke_as_failures(folder, tmp_path):
     for how in ("before", "greedy", "sampled"):
         told = summary[how]
         assert (told["success_mean"], told["value"]) == (0.75, 0.5), how  # one of four: -1, the lowest
-    assert summary["greedy"]["n"] == summary["greedy"]["tasks"] == 4 and summary["greedy"]["broken"] == 1
+        assert told["n"] == told["tasks"] == 4 and told["broken"] == 1, how
+    _, rows = _played(summary)
+    assert [row[-1] for row in rows if row[0].startswith("greedy")] == ["4, 1 of them broke"] * 2
 
 
 def test_an_evaluation_in_which_most_broke_is_none(folder, tmp_path):

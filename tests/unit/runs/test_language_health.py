@@ -124,3 +124,30 @@ def test_nothing_is_told_of_an_entropy_where_nothing_was_to_choose():
     model = Model()
     batch = token_batch(episodes, ledger, level="step", constrained=True)
     assert "entropy" not in improve(Objective(), batch, model, torch.optim.SGD([model.weight], lr=0.0))
+
+
+@pytest.mark.parametrize(
+    ("before", "first", "due"),
+    [
+        ({"success_mean": 0.0, "n": 32}, {"success_mean": 0.0, "flat_mean": 1.0}, True),
+        ({"success_mean": 0.0, "n": 32}, {"success_mean": 0.0, "flat_mean": None}, True),
+        ({"success_mean": 0.0, "n": 32}, {"success_mean": 0.0, "flat_mean": 0.9}, False),  # parts of answers are paid
+        ({"success_mean": 0.0, "n": 32}, {"success_mean": 0.1, "flat_mean": 1.0}, False),
+        ({"success_mean": 1 / 32, "n": 32}, {"success_mean": 0.0, "flat_mean": 1.0}, False),
+    ],
+)
+def test_a_run_without_hope_is_told_so_after_its_first_update(before, first, due):
+    health = Health(exact=True)
+    assert health.look({"phase": "eval", **before}) == []
+    said = health.look({"update": 1, **first})
+    assert any("nothing-to-begin-with" in one for one in said) == due
+    assert not any("nothing-to-begin-with" in one for one in health.look({"update": 2, **first}))
+    if due:
+        assert "0 of 32 held-out attempts" in said[0] and "--group" in said[0]
+
+
+def test_without_an_evaluation_before_nothing_is_said_of_it():
+    health = Health(exact=True)
+    assert health.look({"update": 1, "success_mean": 0.0, "flat_mean": 1.0}) == []
+    health.look({"phase": "eval", "success_mean": 0.0, "n": 8})
+    assert health.look({"update": 2, "success_mean": 0.0, "flat_mean": 1.0}) == []

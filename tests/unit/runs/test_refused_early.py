@@ -45,3 +45,28 @@ def test_a_place_that_cannot_be_a_run_folder_is_told_apart(tmp_path, monkeypatch
     assert "choose another --out" in refused("", out="file", seeds=[1, 2])
     evolvent.run("memlift", quiet=True, out="run", **WORLD)
     refused("continue that run with --resume run", out="run")
+
+
+COMPARING = ("aepo", "asymre", "clip_cov", "dapo", "dpo", "dr_grpo", "evol_rl", "flow_grpo", "grpo", "gspo", "hapo",
+             "kl_cov", "nft", "opmd", "oprl", "spear", "sppo", "tgdpo", "policy_gradient")  # fmt: skip
+
+
+@pytest.mark.parametrize("algo", COMPARING)
+def test_a_rule_that_compares_refuses_attempts_alone_before_a_model_is_loaded(tmp_path, algo):
+    rule = {"rule": "step_group_mean"} if algo == "policy_gradient" else {}
+    with pytest.raises(BadInput, match=r"compared with nothing[^§]*--group 1"):
+        evolvent.run(algo, quiet=True, out=tmp_path / "run", model="no-such-model", group=1, **rule)
+
+
+@pytest.mark.parametrize("algo", ["reinforce", "kto", "rloo", "policy_gradient"])
+def test_what_learns_from_single_attempts_does_not(tmp_path, monkeypatch, algo):
+    class Loads(Exception):
+        pass
+
+    def load(*args, **settings):
+        raise Loads
+
+    monkeypatch.setattr("evolvent.models.language.model.load", load)
+    rule = {"rule": "step_return_to_go"} if algo == "policy_gradient" else {}
+    with pytest.raises(Loads):
+        evolvent.run(algo, quiet=True, out=tmp_path / "run", model="no-such-model", group=1, **rule)

@@ -1,6 +1,7 @@
 """A run on a task file of one's own can be gone on with and judged anywhere, as long as the file is what it was."""
 
 import json
+import shutil
 
 import pytest
 
@@ -18,6 +19,7 @@ from run_folders import begin, stable
 
 folder = tiny_language.fixture(max_position_embeddings=512)
 pytestmark = pytest.mark.usefixtures("one_thread")
+SPEC = "graded:my_task.py"
 FILE = """
 PROMPTS = [{"prompt": f"{i} + 1 =", "answer": str(i + 1)} for i in range(10)]
 
@@ -64,6 +66,17 @@ def test_it_is_judged_from_another_folder_and_after_the_file_is_gone(began):
     assert sorted(p.name for p in (began / "run" / "task").iterdir() if p.is_file()) == ["my_task.py", "source.json"]
 
 
+def test_a_run_of_an_earlier_version_holds_out_what_it_held_out(began):
+    path, note = began / "run", began / "run" / "task" / "source.json"
+    rows = lambda: [task.seed for task in envs.load(pinned(RunFolder.open(path), SPEC)).tasks("heldout", 2, 0)]  # noqa: E731
+    assert sorted(rows()) != [4, 9]
+    note.write_text(json.dumps({k: v for k, v in json.loads(note.read_text()).items() if k != "held_out"}))
+    assert sorted(rows()) == [4, 9]  # every fifth row
+    shutil.rmtree(path / "task")  # the first versions kept no copy
+    shutil.copy(began / "home" / "my_task.py", began / "elsewhere")
+    assert sorted(rows()) == [4, 9]
+
+
 def test_a_killed_run_goes_on_from_another_folder(began):
     config = settings(began / "run")
     (began / "run" / "summary.json").unlink(missing_ok=True)
@@ -108,7 +121,7 @@ def test_a_world_of_a_package_and_a_run_of_an_earlier_version_have_no_file(began
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "metrics.jsonl").write_text("")
     spec = f"graded:{began}/home/my_task.py"
-    assert pinned(RunFolder(tmp_path / "old"), spec) == spec and not (tmp_path / "old" / "task").exists()
+    assert pinned(RunFolder(tmp_path / "old"), spec) == f"{spec},by=row" and not (tmp_path / "old" / "task").exists()
 
 
 @pytest.mark.parametrize("name", ["a=b.py", "with, comma.py", "two words.py", "ünï.py"])

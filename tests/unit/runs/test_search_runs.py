@@ -334,3 +334,10 @@ def test_what_cannot_be_searched_is_said_before_anything_is(tmp_path, flags):
     with pytest.raises((BadInput, SystemExit)):
         searched(tmp_path, (), *flags)
     assert not (tmp_path / "run" / "metrics.jsonl").exists() or not lines(tmp_path / "run")
+
+
+@pytest.mark.parametrize("value", ["judge", "likelihood+judge", "judge+flat"])
+def test_a_remote_model_is_refused_as_a_judge_before_anything_is_loaded(value):
+    with pytest.raises(BadInput, match=r"cannot score words[^§]*--value judge"):
+        SearchConfig(model="remote:some@http://127.0.0.1:1", value=value)
+    SearchConfig(model="remote:some@http://127.0.0.1:1", value="likelihood")

@@ -16,23 +16,20 @@ Nothing that a call does ends an attempt: whatever goes wrong comes back as a sh
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 import json
 import re
 import threading
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future, wait
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evolvent.core.calls import done_in_time, on_loop, spawn
 from evolvent.core.errors import BadInput
 from evolvent.core.strict_json import plain
 
 _LINE = re.compile(r"([^\W\d]\w*)\((.*)")
 _TYPES: tuple[type, ...] = (str, bool, int, float, list, dict)
-_LOOPS: list[asyncio.AbstractEventLoop] = []
-_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,8 @@ class Tools:
         return "\n".join(["Tools, called by a line such as name(argument); the result follows:", *rows, "", ""])
 
     def asked(self, text: str) -> str:
-        """The line of an answer that is a call; empty where there is none."""
+        """The line of an answer, behind its thoughts, that is a call; empty where there is none."""
+        text = text.rpartition("</think>")[2]  # what is thought of is not asked for
         lines = [line.strip() for line in text.strip().splitlines()]
         found = [line for line in lines if (m := _LINE.match(line)) and m[1] in self.known]
         if not found and len(lines) == 1 and lines[0].endswith(")") and _LINE.match(lines[0]):
@@ -215,51 +213,15 @@ def _fits(value: Any, hint: type) -> bool:
 def _result(function: Callable[..., Any], bound: inspect.BoundArguments, timeout_s: float) -> tuple[str, Any]:
     """Outcome, and the result or what went wrong."""
     if inspect.iscoroutinefunction(function):
-        future = asyncio.run_coroutine_threadsafe(_alone(function(*bound.args, **bound.kwargs)), _loop())
+        future = on_loop(function(*bound.args, **bound.kwargs))
     else:
-        future = _on_a_thread(function, bound)
-    if not wait([future], timeout_s).done:
-        future.cancel()  # a plain function goes on by itself; what it returns nobody hears
+        future = spawn(lambda: function(*bound.args, **bound.kwargs), name=f"tool {function.__name__}")
+    if not done_in_time(future, timeout_s):
         return "timeout", f"no result within {timeout_s:g} s"
     error = None if future.cancelled() else future.exception()
     if future.cancelled() or error is not None:
         return "raised", "cancelled" if error is None else f"{type(error).__name__}: {' '.join(str(error).split())}"
     return "ok", future.result()
-
-
-def _on_a_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Future[Any]:
-    """A thread of its own that does not keep the process from ending, as one that never returns would in a pool."""
-    future: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            value = function(*bound.args, **bound.kwargs)
-        except BaseException as error:  # noqa: BLE001  (told to the model, whatever it is)
-            value, failed = error, True
-        else:
-            failed = False
-        if future.set_running_or_notify_cancel():
-            future.set_exception(value) if failed else future.set_result(value)
-
-    threading.Thread(target=work, name=f"tool {function.__name__}", daemon=True).start()
-    return future
-
-
-async def _alone(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """A coroutine that cannot end the loop of all the others."""
-    try:
-        return await coroutine
-    except (SystemExit, KeyboardInterrupt) as error:
-        raise RuntimeError(f"{type(error).__name__}: {error}") from error
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop on which the async tools of all attempts run, so that they can share what belongs to a loop."""
-    with _LOCK:
-        if not _LOOPS:
-            _LOOPS.append(asyncio.new_event_loop())
-            threading.Thread(target=_LOOPS[0].run_forever, name="async tools", daemon=True).start()
-        return _LOOPS[0]
 
 
 def _text(value: Any) -> tuple[str, str]:

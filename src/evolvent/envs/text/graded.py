@@ -5,9 +5,11 @@ The file defines
     PROMPTS = [{"prompt": "2 + 2 =", "answer": "4"}, ...]      # or a function prompts() that returns such a list
     def reward(completion, prompt, **rest): ...                 # a number; rest = the other keys of the row
 
-and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1) and
-``SUCCESS`` (the reward from which an answer counts as right; the top of the range by default). A row with
-``"split": "heldout"`` is only used for evaluation; without such rows every fifth one is.
+(``envs.text._reward`` has the other forms of a reward function) and may define ``INSTRUCTIONS``, ``STOP`` (strings that
+end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right;
+the top of the range by default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with
+``"split": "heldout"`` is only used for evaluation; without such rows a fifth of the prompts is, drawn by a hash (by
+another one with ``graded:my_task.py,split_seed=1``).
 
 With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
 (``envs.text._tools`` says how a call is written). The instructions begin with a list of them; what a call came to is
@@ -21,37 +23,40 @@ shown of its result. The file is run once for all attempts, and its tools are ca
 from __future__ import annotations
 
 import functools
+import hashlib
 import inspect
 import json
 import math
 import numbers
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import BadInput
 from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text import _tools
-from evolvent.envs.text._text import TextEnv, check_request, playing
+from evolvent.envs.text._reward import Grade, Row
+from evolvent.envs.text._text import TextEnv, check_request, flat, known, playing
 
-Row = Mapping[str, Any]
 
-
-def make(variant: str) -> Graded:
+def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     """Prompts and reward of a Python file.
 
     Args:
         variant: path of the file, e.g. ``my_task.py``. The file is run: use only what you trust.
+        split_seed: draws another fifth of the prompts to hold out.
+        by: what is held out: a fifth of the prompts, or, as runs of earlier versions go on, every fifth row.
 
     Raises:
         BadInput: no such file, it does not run, or lacks prompts or reward.
     """
+    known(by, ("prompt", "row"), "way to split", f"graded:{variant}")
     path, where = source(variant), f"graded:{variant}"
     module, rows = _run_file(path, stamp(path), where)
     grade = getattr(module, "reward", None)
@@ -59,18 +64,20 @@ def make(variant: str) -> Graded:
         raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
                        where=where)  # fmt: skip
     low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
+    least = _success(getattr(module, "SUCCESS", high), low, high, where)
+    graded = Grade(grade, low, high, least, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where))
     tools = _its_tools(module, where)
-    _check_takes(grade, rows, where, calls=tools is not None)
+    graded.check_takes(rows, where, calls=tools is not None)
     return Graded(
-        path.stem, rows, Grade(grade, float(low), float(high), float(getattr(module, "SUCCESS", high))),
+        path.stem, rows, graded, held=_held_out(rows, split_seed, by),
         instructions=getattr(module, "INSTRUCTIONS", ""), stop=_stops(getattr(module, "STOP", "\n"), where),
         max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where), tools=tools,
         max_turns=_max_turns(module, tools, where),
     )  # fmt: skip
 
 
-def source(variant: str) -> Path:
-    """The file, absolute.
+def source(variant: str, **options: Any) -> Path:
+    """The file, absolute; ``options`` are the others of ``make``.
 
     Raises:
         BadInput: there is none.
@@ -82,57 +89,22 @@ def source(variant: str) -> Path:
     return path.resolve()
 
 
-@dataclass(frozen=True)
-class Grade:
-    """The reward function, its range, and the reward from which an answer is right."""
-
-    function: Callable[..., Any]
-    low: float
-    high: float
-    success: float
-
-    def __call__(self, completion: str, row: Row, where: str, **more: Any) -> float:
-        """The reward of an answer to a row.
-
-        Raises:
-            EnvError: the function failed, or returned something that is not a number in the range.
-        """
-        rest = {key: value for key, value in row.items() if key not in ("prompt", "split")}
-        try:
-            value = self.function(completion, row["prompt"], **rest, **more)
-        except Exception as error:
-            raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
-                           do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
-        # numpy's single precision and truth values are numbers, too
-        number = float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
-        if not self.low <= number <= self.high:  # nor is NaN
-            expected = f"a number from {self.low:g} to {self.high:g}"
-            raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
-                           do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
-        return number
-
-
 class Graded(TextEnv):
     """One question, calls of tools if there are any, one answer, one grade; see the module."""
 
     labels = ("Q", "A")
 
     def __init__(
-        self, name: str, rows: list[Row], grade: Grade, *, instructions: str, stop: tuple[str, ...], max_tokens: int,
-        tools: _tools.Tools | None = None, max_turns: int = 1,
+        self, name: str, rows: list[Row], grade: Grade, *, held: Collection[int], instructions: str,
+        stop: tuple[str, ...], max_tokens: int, tools: _tools.Tools | None = None, max_turns: int = 1,
     ) -> None:  # fmt: skip
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
         self.reward_range, self._grade = (grade.low, grade.high), grade
-        self.waits = tools is not None
+        self.waits = tools is not None or inspect.iscoroutinefunction(grade.function)
         self._tools, self._max_turns = tools, max_turns
-        told = any("split" in row for row in rows)
-        words = [_without_split(row) for row in rows]  # equal rows are in one split
-        order = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        held = [i for i, row in enumerate(rows)
-                if (row.get("split") == "heldout" if told else order[words[i]] % 5 == 4)]  # fmt: skip
         self._rows = rows
-        self._split = {"heldout": held, "train": [i for i in range(len(rows)) if i not in set(held)]}
+        self._split = {"heldout": sorted(held), "train": [i for i in range(len(rows)) if i not in held]}
         self._turn: Turn | None = None
         self._task: Task | None = None
         self._calls: list[_tools.Call] = []
@@ -143,7 +115,7 @@ class Graded(TextEnv):
         rows = list(self._split[split])
         if n and not rows:
             raise BadInput("no prompts in this split", got=split, where=self.name,
-                           do='give at least five different rows, or some rows "split": "heldout"')  # fmt: skip
+                           do='give at least five different prompts, or some rows "split": "heldout"')  # fmt: skip
         random.Random(seed).shuffle(rows)
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
@@ -163,7 +135,7 @@ class Graded(TextEnv):
         """Call a tool and wait for it, or grade the answer.
 
         Raises:
-            EnvError: the reward function failed, or returned something that is not a number in the range.
+            EnvError: the reward function failed, took too long, or returned no number in the range.
         """
         playing(self._turn, self.name)
         assert self._task is not None
@@ -177,7 +149,7 @@ class Graded(TextEnv):
             self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=told)
         else:
             value = self._graded(action, self._task)
-            right = value >= self._grade.success
+            right = reaches(value, self._grade.success)
             self._turn = Turn(self._task.text, reward=value, terminated=True, success=right)
         return self._turn
 
@@ -200,6 +172,24 @@ def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleT
     return module, _checked(rows, where)
 
 
+def _held_out(rows: list[Row], seed: int, by: str) -> set[int]:
+    """Rows for evaluation: those that say so, or else a fifth of the prompts, which a hash draws.
+
+    The model sees the prompt alone: rows that differ in other keys are one task to it. Data that cycles through topics
+    or grows harder is no order to count in, and a prompt keeps its place where rows are added or moved.
+    """
+    if any("split" in row for row in rows):
+        return {i for i, row in enumerate(rows) if row.get("split") == "heldout"}
+    if by == "row":
+        words = [_without_split(row) for row in rows]
+        order = {word: i for i, word in enumerate(dict.fromkeys(words))}
+        return {i for i, word in enumerate(words) if order[word] % 5 == 4}
+    prompts = {flat(row["prompt"]) for row in rows}
+    drawn = sorted(prompts, key=lambda prompt: hashlib.sha256(f"{seed} {prompt}".encode("utf-8", "replace")).digest())
+    held = set(drawn[: len(prompts) // 5])
+    return {i for i, row in enumerate(rows) if flat(row["prompt"]) in held}
+
+
 def _range(bounds: Any, where: str) -> tuple[float, float]:
     try:
         low, high = (float(bound) for bound in bounds)
@@ -208,6 +198,21 @@ def _range(bounds: Any, where: str) -> tuple[float, float]:
     if not -math.inf < low < high < math.inf:
         raise BadInput("no range of rewards", got=repr(bounds), expected="REWARD_RANGE = (least, most)", where=where)
     return low, high
+
+
+def _success(least: Any, low: float, high: float, where: str) -> float:
+    """The reward from which an answer is right: more than the least there is, so that some can be wrong."""
+    number = inside(float(least), low, high) if isinstance(least, numbers.Real) else math.nan
+    if math.isnan(number) or reaches(low, number):
+        raise BadInput("no reward from which an answer is right", got=f"SUCCESS = {least!r}", where=where,
+                       expected=f"a number above {low:g}, at most {high:g}")  # fmt: skip
+    return number
+
+
+def _seconds(limit: Any, where: str) -> float:
+    if not isinstance(limit, numbers.Real) or not 0.0 < float(limit) < threading.TIMEOUT_MAX / 2:
+        raise BadInput("no time limit", got=repr(limit), expected="REWARD_TIMEOUT_S = seconds, above 0", where=where)
+    return float(limit)
 
 
 def _stops(stop: Any, where: str) -> tuple[str, ...]:
@@ -239,22 +244,6 @@ def _max_turns(module: ModuleType, tools: _tools.Tools | None, where: str) -> in
     return turns if tools else 1
 
 
-def _check_takes(grade: Callable[..., Any], rows: list[Row], where: str, *, calls: bool) -> None:
-    """The reward function takes the keys of every row, and the calls where there are tools."""
-    if calls and any("calls" in row for row in rows):
-        raise BadInput("a row has a key that names the calls of tools", got="calls", where=where, do="rename it")
-    known = inspect.signature(grade)
-    for keys in {tuple(key for key in row if key not in ("prompt", "split")) for row in rows}:
-        given = dict.fromkeys((*keys, "calls") if calls else keys)
-        try:
-            known.bind("completion", "prompt", **given)
-        except TypeError as error:
-            what = "calls" if calls and "calls" in str(error) else "keys of a row"
-            raise BadInput(f"the reward function does not take the {what}", got=f"reward{known}: {error}", where=where,
-                           expected=f"def reward({', '.join(('completion', 'prompt', *given))})",
-                           do="or let it take **rest") from error  # fmt: skip
-
-
 def _checked(rows: Any, where: str) -> list[Row]:
     if not isinstance(rows, list) or not rows:
         raise BadInput("no prompts", got=type(rows).__name__, expected='PROMPTS = [{"prompt": …}, …]', where=where)
@@ -273,8 +262,9 @@ def _checked(rows: Any, where: str) -> list[Row]:
         splits: dict[str, str] = {}
         for row in rows:
             split = row.get("split", "train")
-            if splits.setdefault(_without_split(row), split) != split:
-                raise BadInput("one row in both splits", got=row["prompt"][:100], where=where, expected="one of them")
+            if splits.setdefault(flat(row["prompt"]), split) != split:
+                raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where,
+                               expected="one of them: the model sees nothing else of a row")  # fmt: skip
     return rows
 
 

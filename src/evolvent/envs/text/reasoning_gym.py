@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import importlib.util
+import math
 import random
 import re
 import zlib
@@ -21,6 +22,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text._math import checker
 from evolvent.envs.text._settings import parse_settings
 from evolvent.envs.text._text import TextEnv, check_request, playing
@@ -151,7 +153,7 @@ class ReasoningGym(TextEnv):
         reward = self._verdict(answer)
         observation = f"Score: {reward:g} of 1."
         info = {"expected": self._entry["answer"]} | ({"action": answer} if self._works else {})
-        self._turn = Turn(observation, reward=reward, terminated=True, success=reward >= 1.0, info=info)
+        self._turn = Turn(observation, reward=reward, terminated=True, success=reaches(reward, 1.0), info=info)
         return self._turn
 
     def close(self) -> None:
@@ -165,9 +167,9 @@ class ReasoningGym(TextEnv):
             reward = float(self._pool.score_answer(answer, self._entry))
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SyntaxError, RecursionError):
             return 0.0  # some verifiers fail on text that they cannot parse: a wrong answer
-        if not 0.0 <= reward <= 1.0:
+        if math.isnan(earned := inside(reward, 0.0, 1.0)):
             raise EnvError("a reward outside 0 to 1", got=reward, where=self.name)
-        return float(reward == 1.0) if self._exact else reward
+        return float(reaches(earned, 1.0)) if self._exact else earned
 
     def _draw(self, chance: random.Random) -> Iterator[dict[str, Any]]:
         missed: list[ValueError] = []

@@ -9,6 +9,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.rounding import reaches
 from evolvent.envs.text import _jvm
 from evolvent.envs.text._text import TextEnv, check_limit, check_request, flat, playing
 
@@ -158,7 +159,7 @@ class ScienceWorld(TextEnv):
             reward=reward,
             terminated=ended,
             truncated=not ended and self._moves >= self._limit,
-            success=ended and score >= 1.0,
+            success=ended and reaches(score, 1.0),
             key=f"Goal: {self._goal[:200]} In the {room.group(1) if room else 'dark'}. Things: {loose or 'none'}. "
             f"{holding} Last: {self._last}.",
             info={"score": raw, "moves": self._moves},

@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.util
 import io
+import math
 import random
 import re
 import threading
@@ -19,6 +20,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text._settings import parse_settings
 from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
 
@@ -186,8 +188,9 @@ class TextArena(TextEnv):
         told = {"moves": self._moves, "invalid": self._invalid}
         if ended:
             reward = float((state.rewards or {}).get(0, 0.0))
-            if not -1.0 <= reward <= 1.0:
+            if math.isnan(earned := inside(reward, -1.0, 1.0)):
                 raise EnvError("a reward outside -1 to 1", got=reward, where=self.name)
+            reward = earned
             told["reason"] = str(state.game_info[0].get("reason", ""))
             seen = told["reason"] or "The game is over."
         else:
@@ -195,7 +198,7 @@ class TextArena(TextEnv):
             seen = self._seen().strip()
             seen += "".join(f"\n{text}" for text in refusals[-1:] if text not in seen)  # some forms leave it out
         cut = not ended and self._moves >= self._limit
-        self._turn = Turn(seen, None, reward, terminated=ended, truncated=cut, success=reward >= 1.0, info=told)
+        self._turn = Turn(seen, None, reward, terminated=ended, truncated=cut, success=reaches(reward, 1.0), info=told)
         return self._turn
 
     @contextlib.contextmanager

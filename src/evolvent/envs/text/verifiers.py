@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
 import random
 import zlib
 from itertools import islice
@@ -16,6 +17,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, missing_extra
 from evolvent.core.protocols import Task, Turn
+from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text._settings import parse_settings
 from evolvent.envs.text._text import TextEnv, check_request, playing
 
@@ -121,14 +123,14 @@ class Verifiers(TextEnv):
             self._turn = Turn(seat.question or "(no text)")
             return self._turn
         reward, (low, high) = seat.reward, self.reward_range
-        if not low <= reward <= high:
+        if math.isnan(earned := inside(reward, low, high)):
             do = "say the true range with low= and high="
             raise EnvError(
                 "a reward outside its range", got=reward, expected=f"{low} to {high}", where=self.name, do=do
             )
         self._turn = Turn(
-            f"Score: {reward:g}.", reward=reward, terminated=not seat.cut, truncated=seat.cut, success=reward >= high,
-            info={"scores": seat.scores},
+            f"Score: {earned:g}.", reward=earned, terminated=not seat.cut, truncated=seat.cut,
+            success=reaches(earned, high), info={"scores": seat.scores},
         )  # fmt: skip
         return self._turn
 
@@ -141,5 +143,5 @@ class Verifiers(TextEnv):
     def _run(self, go: Any) -> None:
         try:
             go()
-        except Exception as error:  # code of others: whatever it raises is a failed environment
+        except (Exception, SystemExit) as error:  # code of others: whatever it raises is a failed environment
             raise EnvError("the environment failed", got=repr(error), where=self.name) from error

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
@@ -13,6 +15,8 @@ from evolvent.core import outside
 from evolvent.core.errors import BadInput
 
 Bound = float | Tensor
+_TAKES = {"ratio": 4, "surrogate": 2, "keep": 2, "kl_form": 1, "aggregate": 2, "normalise": 1}
+"""How many arguments a function of each axis is called with."""
 _NEEDS, _SPANS = ("old_logp", "entropy", "length"), ("unit", "trajectory", "step", "sampled")
 
 
@@ -60,7 +64,7 @@ def part_of(axis: str, name: str, known: Mapping[str, P], kind: type[P]) -> P:
     """The choice of this name on an axis, or the function ``file.py:NAME`` (without a name: that of the axis).
 
     Raises:
-        BadInput: no such choice, file, or function.
+        BadInput: no such choice, file, or function, or one that does not take what its axis gives it.
     """
     at = outside.pointer(name)
     if at is None and name not in known:
@@ -68,4 +72,19 @@ def part_of(axis: str, name: str, known: Mapping[str, P], kind: type[P]) -> P:
     if at is None:
         return known[name]
     module, _, found = outside.load(at, f"a choice of {axis}", (axis,))
-    return kind(found, tuple(getattr(module, "NEEDS", ())), getattr(module, "SPANS", "unit"))
+    takes = _TAKES[axis]
+    try:
+        inspect.signature(found).bind(*[None] * takes)
+    except (TypeError, ValueError) as error:
+        example = inspect.signature(next(iter(known.values())).call)
+        raise BadInput(
+            f"this is no choice of {axis}", got=f"{name}: {error}", where="Objective",
+            expected=f"a function of {takes} argument{'s' if takes > 1 else ''}, as {axis}{example}",
+        ) from error  # fmt: skip
+    called = partial(_told, found, str(at.file or at.home), f"{axis} {name} failed")
+    return kind(called, tuple(getattr(module, "NEEDS", ())), getattr(module, "SPANS", "unit"))
+
+
+def _told(function: Callable[..., Any], home: str, what: str, *args: Any) -> Any:
+    with outside.own_faults(home, what):
+        return function(*args)

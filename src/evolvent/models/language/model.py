@@ -60,7 +60,8 @@ def load(
 
     Args:
         spec: ``smollm2-135m`` (or another name of ``models.weights``), ``PATH.gguf``, a Hugging Face model id, or a
-            folder; one of adapters that ``save`` or peft wrote loads its base, and the adapter as the first.
+            folder, each also with ``train:`` before it, as searches name it; a folder of adapters that ``save`` or peft
+            wrote loads its base, and the adapter as the first.
         dtype: "float32", "bfloat16", or "auto": bfloat16 where the machine has it. Trained weights stay float32.
         lora_rank: 0 trains all weights.
         lora_alpha: LoRA's scale is ``lora_alpha / lora_rank``.
@@ -78,7 +79,7 @@ def load(
     """
     if lora_rank < 0 or (lora_rank and not adapters):
         raise BadInput("rank or adapters", got=(lora_rank, tuple(adapters)), expected="rank >= 0, a name", where="load")
-    kind = loading.dtype_of(dtype, device)
+    kind, spec = loading.dtype_of(dtype, device), spec.removeprefix("train:")
     place, folder = loading.source(spec, progress)
     if folder is not None and not lora_rank:
         raise BadInput("adapters cannot be trained as whole weights", got=spec, expected="lora_rank > 0", where="load")
@@ -93,6 +94,7 @@ def load(
     if gradient_checkpointing:
         engine.checkpoint_layers()
     loaded = LanguageModel(loading.base_of(folder) if folder else spec, engine, tokenizer)
+    loaded.started_from = folder
     engine.verify(loaded.text.probes())
     return loaded
 
@@ -107,6 +109,7 @@ class LanguageModel:
         device, dtype, tokenizer: where and in what it computes; that of transformers.
         context: tokens of prompt and answer together.
         end_ids: tokens that end an answer.
+        started_from: the folder of the adapter that was loaded, where one was.
         width: size of hidden states. kept: what stays between calls (``keeping``).
         max_tokens_per_pass: bounds a packed row of ``logprobs``.
         max_kv_tokens: bounds the tokens that ``sample`` keeps at once.
@@ -125,6 +128,7 @@ class LanguageModel:
         ends = None if settings is None else settings.eos_token_id
         self.text = Text(tokenizer, ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.end_ids = self.text.end_ids
+        self.started_from: Path | None = None
         self.max_tokens_per_pass, self.max_kv_tokens = 1 << 13, 1 << 15
         self.sampler: Any = None
         self.kept = Cache()

@@ -71,6 +71,33 @@ class Text:
 
     def chat(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> np.ndarray:
         """See ``LanguageModel.chat``."""
+        rendered, texts, mark = self._rendered(messages, open=open)
+        return self._joined(rendered, texts, mark)
+
+    def chat_behind(self, messages: Sequence[Mapping[str, Any]], number: int) -> np.ndarray:
+        """Token ids int32 ``[P]`` of what the template puts behind the content of a message, and all that follows it.
+
+        The assistant's next turn is begun. Works whatever that beginning holds (some open ``<think>`` there) and
+        whatever stood before: templates drop earlier thoughts, the record does not.
+
+        Args:
+            messages: role and content each, no more.
+            number: of the message.
+
+        Raises:
+            BadInput: as for ``chat``, or the content does not stand in the rendered text, or several times.
+        """
+        rendered, texts, mark = self._rendered(messages, open=True)
+        _, *behind = rendered.split(f"{mark}{number};")
+        if len(behind) != 1:
+            raise BadInput(
+                "the chat template does not say once what was said before", where=self.tokenizer.name_or_path,
+                do="use an environment of one answer, or the plain style (--style plain)",
+            )  # fmt: skip
+        return self._joined(behind[0], texts, mark)
+
+    def _rendered(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> tuple[str, list[str], str]:
+        """The template's text with marks in place of contents, the contents, and the mark."""
         if not self.tokenizer.chat_template:
             raise BadInput(
                 "this model has no chat template", got=self.tokenizer.name_or_path, expected="a model tuned for chat",
@@ -88,7 +115,7 @@ class Text:
                 "the chat template refuses these messages", got=str(error), where="chat",
                 expected="roles in the order that this model knows",
             ) from error  # fmt: skip
-        return self._joined(rendered, texts, mark)
+        return rendered, texts, mark
 
     def _joined(self, rendered: str, texts: list[str], mark: str) -> np.ndarray:
         """Tokens of a rendered template: its control tokens, and the plain text between them, contents put back."""

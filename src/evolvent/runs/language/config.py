@@ -27,6 +27,9 @@ class Plan:
     """Limit on sampled tokens in total, checked after each update; 0 = no limit."""
     lora_rank: int = 8
     """Rank of the LoRA adapter; 0 = train all weights."""
+    reference: Literal["start", "base"] = "start"
+    """What KL and preferences measure from: start, the weights that training starts from, a loaded adapter's among
+    them; or base, the model beneath that adapter."""
     device: str = "cpu"
     """Torch device: cpu, cuda."""
     dtype: str = "auto"

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core import rounding
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit import (
@@ -125,13 +126,13 @@ def _per_token(ledger: Ledger, level: str) -> np.ndarray:
 
 def differ(episodes: Sequence[Episode]) -> bool:
     """Whether two attempts of a group earned differently."""
-    return any(len(returns) > 1 for returns in _returns(episodes).values())
+    return any(map(rounding.differ, _returns(episodes).values()))
 
 
-def _returns(episodes: Sequence[Episode]) -> dict[str, set[float]]:
-    groups: dict[str, set[float]] = {}
+def _returns(episodes: Sequence[Episode]) -> dict[str, list[float]]:
+    groups: dict[str, list[float]] = {}
     for e in episodes:
-        groups.setdefault(e.group, set()).add(e.total_reward)
+        groups.setdefault(e.group, []).append(e.total_reward)
     return groups
 
 
@@ -139,7 +140,7 @@ def _chosen(episodes: Sequence[Episode]) -> list[int]:
     """Attempts of groups that differ first; among them the best and the worst returns."""
     groups = _returns(episodes)
     fits = [i for i, e in enumerate(episodes) if e.valid and 0 < e.n_tokens <= MOST_TOKENS]
-    telling = [i for i in fits if len(groups[episodes[i].group]) > 1] or fits
+    telling = [i for i in fits if rounding.differ(groups[episodes[i].group])] or fits
     order = sorted(telling, key=lambda i: episodes[i].total_reward)
     half = MOST_EPISODES // 2
     return order if len(order) <= MOST_EPISODES else [*reversed(order[-half:]), *order[:half]]

@@ -11,6 +11,7 @@ from evolvent import envs
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total
+from evolvent.core.rounding import differ
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.play.manner import as_it_is
 from evolvent.runs.language.baselines import borrowed, play, random_command
@@ -41,7 +42,7 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     groups: dict[str, list[float]] = {}
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
-    flat = [max(g) - min(g) < 1e-12 for g in groups.values() if len(g) > 1]
+    flat = [not differ(g) for g in groups.values() if len(g) > 1]
     metrics = {
         "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(tasks),
         "tasks": len(set(tasks)), "broken": len(broken),
@@ -70,7 +71,7 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     chance = next((row for row in rows if row.get("phase") == "random"), {})
     before = next((row for row in rows if row.get("phase") == "eval"), {})
     score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
-    kept = ("value", "ci95", "success_mean", "n", "tasks")
+    kept = ("value", "ci95", "success_mean", "n", "tasks", "broken")
     return {
         # steps that were discarded or had nothing to learn from train nothing
         "policy_updates": sum(row.get("updates", 0.0) > 0 for row in rows if "update" in row),

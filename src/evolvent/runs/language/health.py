@@ -26,12 +26,20 @@ class Health:
         self._gap = 1e-4 if exact else 0.5
         self._rows: deque[Mapping[str, Any]] = deque(maxlen=10)
         self._said: dict[str, int] = {}
+        self._before: dict[str, Any] = {}
         self._seen = 0
 
     def look(self, row: Mapping[str, Any]) -> list[str]:
-        """Warnings that are due after this line of the metrics, in words; lines that are no update have none."""
+        """Warnings that are due after this line of the metrics, in words; lines that are no update have none.
+
+        The evaluation before the first update counts where the first update is looked at.
+        """
         if "update" not in row:
+            if row.get("phase") == "eval" and not self._seen:
+                self._before = {"before_success": row.get("success_mean"), "before_n": row.get("n")}
             return []
+        begun = self._before if row["update"] == 1 else {}
+        row = {**row, **begun}
         self._rows.append({**row, "gap_beyond": row.get("gap", 0.0) > self._gap})
         self._seen += 1
         due: list[str] = []
@@ -57,6 +65,12 @@ def _all(name: str, beyond: Callable[[float], bool], n: int = 5) -> Check:
     return check
 
 
+def _hopeless(rows: list[Mapping[str, Any]]) -> bool:
+    """Nothing succeeded before learning or in the first update, whose attempts at each task all earned the same."""
+    row = rows[-1]
+    return row.get("before_success") == 0.0 and not row.get("success_mean") and row.get("flat_mean") in (None, 1.0)
+
+
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
     return {name: float(x) for name, x in row.items() if isinstance(x, int | float)}
 
@@ -76,6 +90,12 @@ SIGNS: dict[str, tuple[Check, str]] = {
     "no-difference": (
         _unless_solved(_all("flat_mean", lambda x: x >= 0.9)),
         "in {flat_mean:.0%} of the groups all attempts earned the same: nothing is compared, nothing is learned",
+    ),
+    "nothing-to-begin-with": (
+        _hopeless,
+        "0 of {before_n:.0f} held-out attempts succeeded before learning, and in the first update those at each task "
+        "all earned the same: there is nothing to learn from; give examples in the instructions, easier tasks, rewards "
+        "for parts of an answer, a larger model or --group",
     ),
     "never-right": (
         _all("success_mean", lambda x: x <= 0.0, 10),

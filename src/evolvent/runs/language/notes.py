@@ -65,13 +65,13 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
 
 
 def keep_divergence(run: LanguageRun, episodes: Sequence[Episode], weight: float) -> float:
-    """Keep as the kind ``kl`` what an attempt pays for having left the frozen base: ``- weight sum log(pi / ref)``.
+    """Keep as the kind ``kl`` what an attempt pays for having left the reference: ``- weight sum log(pi / ref)``.
 
     Returns:
         The mean of that sum before the weight, nats an attempt.
     """
     note_logp(run, episodes, "policy_logp", "policy")
-    note_logp(run, episodes, "ref_logp", None)
+    note_logp(run, episodes, "ref_logp", run.reference)
     away = [float(np.sum(e.notes["policy_logp"] - e.notes["ref_logp"], dtype=np.float64)) for e in episodes]
     for episode, nats in zip(episodes, away, strict=True):
         keep_reward(episode, "kl", -weight * nats)

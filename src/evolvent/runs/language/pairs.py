@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from evolvent.core.branches import linear
 from evolvent.core.codec import load_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
+from evolvent.core.rounding import differ
 from evolvent.core.seeding import rng
 from evolvent.credit._shared import Shared
 from evolvent.credit.step_search_return import to_go
@@ -51,7 +52,7 @@ class Pairs:
     """What stands in a file of preferences, before any model has read it: pairs in words, or groups of attempts."""
 
     path: Path
-    words: tuple[tuple[int, dict[str, str]], ...] = ()
+    words: tuple[tuple[int, dict[str, Any]], ...] = ()
     groups: tuple[list[Episode], ...] = ()
 
 
@@ -135,7 +136,7 @@ def siblings(groups: Sequence[Sequence[Episode]]) -> list[list[Episode]]:
     out: list[list[Episode]] = []
     for state, places in states.items():
         best, worst = max(places, key=lambda i: worth_D[i]), min(places, key=lambda i: worth_D[i])
-        if worth_D[best] > worth_D[worst]:
+        if differ([worth_D[best], worth_D[worst]]):
             pair = [(attempts[shared.rows[shared.row_D[i]]], int(shared.step_D[i])) for i in (best, worst)]
             name = f"siblings-{state}"
             out.append([_decision(*pair[0], name, good=True), _decision(*pair[1], name, good=False)])
@@ -171,7 +172,14 @@ def attempts(run: LanguageRun, pairs: Pairs | None) -> Recorded | None:
     """
     if pairs is None:
         return None
-    groups = read_pairs(pairs, run.model, chat=run.config.plan.style == "chat") if pairs.words else None
+    style, groups = run.config.plan.style, None
+    if pairs.words:
+        if style == "plain" and not isinstance(pairs.words[0][1]["prompt"], str):
+            run.live.note("pairs of messages are read by the chat template; attempts are plain (--style chat: both)")
+        task = run.heldout[0]
+        listed = run.env.reset(task, task.seed).admissible is not None  # a command on a list is said without an end
+        stop = None if listed else run.env.stop
+        groups = read_pairs(pairs, run.model, chat=style == "chat", stop=stop)
     return Recorded(groups or read_groups(pairs, run.model), run.config.prompts, run.config.seed)
 
 
@@ -186,42 +194,64 @@ def sampled(run: LanguageRun, found: Pairs | None) -> Recorded | None:
     return Recorded(read_groups(found, run.model, sampled=True), run.config.prompts, run.config.seed)
 
 
-def read_pairs(pairs: Pairs, model: LanguageModel, *, chat: bool) -> list[list[Episode]]:
+def read_pairs(
+    pairs: Pairs, model: LanguageModel, *, chat: bool, stop: Sequence[str] | None = None
+) -> list[list[Episode]]:  # fmt: skip
     """Pairs in words as groups of two attempts of one decision.
 
-    Texts are continued as they stand; with ``chat`` the prompt is the user's message and answers end as the model ends.
+    Texts are continued as they stand. With ``stop`` answers end as attempts do: with the first of these texts that
+    stands inside none of them, or else with the model's token for the end. Messages, and with ``chat`` texts, too, are
+    read by the chat template: the prompt is the user's message, and answers end as the template ends them.
     """
     groups: list[list[Episode]] = []
+    end = _ending(pairs, model, stop)
     for number, row in pairs.words:
         prompt = row["prompt"]
-        context = model.chat([{"role": "user", "content": prompt}]) if chat else model.encode(prompt, start=True)
+        told = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        context = model.encode(prompt, start=True) if isinstance(prompt, str) and not chat else None
         pair: list[Episode] = []
         for name in FIELDS[1:]:
-            good = name == "chosen"
+            good, text = name == "chosen", str(row[name])
+            seen, ids = _by_template(model, told, text) if context is None else (context, end(text))
             episode = Episode(f"pair-{number}", group=f"pair-{number}", id=f"{number}.{name}")
-            episode.observe(prompt, token_ids=context, parent=-1)
-            ids = _answer(model, prompt, row[name], context, chat)
-            episode.act(row[name], token_ids=ids, reward=float(good), finish="stop")
+            episode.observe("\n".join(message["content"] for message in told), token_ids=seen, parent=-1)
+            episode.act(text, token_ids=ids, reward=float(good), finish="stop")
             episode.end(terminated=True, success=good, source="preference")
             pair.append(episode)
         groups.append(pair)
     return groups
 
 
-def _answer(model: LanguageModel, prompt: str, text: str, context: np.ndarray, chat: bool) -> np.ndarray:
-    """The tokens of an answer; in a chat with the token that ends it."""
-    if not chat:
-        return model.encode(text)
-    messages = [{"role": "user", "content": prompt}, {"role": "assistant", "content": text}]
-    whole = model.chat(messages, open=False)
-    if whole[: len(context)].tolist() != context.tolist():
+def _ending(pairs: Pairs, model: LanguageModel, stop: Sequence[str] | None) -> Callable[[str], np.ndarray]:
+    """How an answer in plain words is written with its end: what is never said of it becomes less likely."""
+    if stop is None:
+        return model.encode
+    answers = [str(row[name]) for _, row in pairs.words for name in FIELDS[1:]]
+    mark = next((one for one in stop if not any(one in text.removesuffix(one) for text in answers)), "")
+    if mark:
+        return lambda text: model.encode(text.removesuffix(mark) + mark)
+    own = model.tokenizer.eos_token_id
+    last = np.array([own if own in model.end_ids else min(model.end_ids)] if model.end_ids else [], np.int32)
+    return lambda text: np.concatenate([model.encode(text), last])
+
+
+def _by_template(model: LanguageModel, messages: list[dict[str, str]], text: str) -> tuple[np.ndarray, np.ndarray]:
+    """What stands before an answer, and the answer with the token that ends it.
+
+    A template may open more for an answer than a given one has, such as ``<think>``: what both begin with counts.
+    """
+    whole = model.chat([*messages, {"role": "assistant", "content": text}], open=False)
+    opened, closed = model.chat(messages), model.chat(messages, open=False)
+    most = min(len(opened), len(whole))
+    same = int(np.argmin([*(opened[:most] == whole[:most]), False]))
+    if same < len(closed):
         raise BadInput(
             "the chat template does not append: it rewrites what was said before", where=model.name,
-            do="use the plain style (--style plain)",
+            do="give the pairs as texts, in the plain style (--style plain)",
         )  # fmt: skip
-    said = whole[len(context) :]
+    said = whole[same:]
     ends = [i for i, token in enumerate(said.tolist()) if token in model.end_ids]
-    return said[: ends[0] + 1] if ends else said
+    return whole[:same], said[: ends[0] + 1] if ends else said
 
 
 def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) -> list[list[Episode]]:
@@ -242,14 +272,42 @@ def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) ->
     return [[_without_logp(episode) for episode in group] for group in pairs.groups]
 
 
-def _words(path: Path) -> tuple[tuple[int, dict[str, str]], ...]:
-    """Lines of ``{"prompt", "chosen", "rejected"}`` with their numbers."""
-    found: list[tuple[int, dict[str, str]]] = []
-    for number, row in _lines(path):
-        if set(FIELDS) - row.keys() or not all(isinstance(row[name], str) and row[name] for name in FIELDS):
-            raise BadInput("not a pair", got=sorted(row), expected=", ".join(FIELDS), where=f"{path}:{number}")
-        found.append((number, row))
-    return tuple(found)
+def _words(path: Path) -> tuple[tuple[int, dict[str, Any]], ...]:
+    """Lines of ``{"prompt", "chosen", "rejected"}`` with their numbers; the prompt is a text, or a list of messages."""
+    return tuple((number, _pair(row, f"{path}:{number}")) for number, row in _lines(path))
+
+
+def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
+    """Texts as they are; of messages, as TRL's data sets have them, the prompt, and what the last ones say.
+
+    There each side is the answer alone, or the whole conversation; the prompt may be left out where both begin alike.
+    """
+    if all(isinstance(row.get(name), str) and row[name] for name in FIELDS):
+        return {name: row[name] for name in FIELDS}
+    prompt = row.get("prompt", [])
+    prompt = [{"role": "user", "content": prompt}] if isinstance(prompt, str) and prompt else prompt
+    sides: list[Any] = [row.get(name) for name in FIELDS[1:]]
+    if not all(_is_said(messages) for messages in (prompt, *sides)) or not all(sides):
+        raise BadInput(
+            "not a pair", got=sorted(row), where=where,
+            expected=f'{", ".join(FIELDS)}: texts, or lists of {{"role": …, "content": …}}',
+        )  # fmt: skip
+    before = prompt or sides[0][:-1]
+    answers = [messages[len(before) :] if messages[: len(before)] == before else messages for messages in sides]
+    if not before or not all(len(one) == 1 and one[0]["role"] == "assistant" for one in answers):
+        raise BadInput(
+            "not one answer each to the same messages", got=[[one["role"] for one in side] for side in sides],
+            expected="the assistant's answer last, what was said before it equal", where=where,
+        )  # fmt: skip
+    return {"prompt": before, **{name: one[0]["content"] for name, one in zip(FIELDS[1:], answers, strict=True)}}
+
+
+def _is_said(messages: Any) -> bool:
+    """Whether it is a list of messages in words."""
+    return isinstance(messages, list) and all(
+        isinstance(one, dict) and all(isinstance(one.get(name), str) for name in ("role", "content"))
+        for one in messages
+    )
 
 
 def _groups(path: Path) -> tuple[list[Episode], ...]:
@@ -262,7 +320,7 @@ def _groups(path: Path) -> tuple[list[Episode], ...]:
 
 
 def _differ(group: Sequence[Episode]) -> bool:
-    return len({e.total_reward for e in group}) > 1
+    return differ([e.total_reward for e in group])
 
 
 def _without_logp(episode: Episode) -> Episode:

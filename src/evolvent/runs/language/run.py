@@ -43,6 +43,9 @@ from evolvent.runs.language.tasks import drawn, repeated
 from evolvent.runs.language.weights import Weights
 from evolvent.runs.shell import Shell
 
+REFERENCE = "reference"
+"""Name of the adapter that stays as it was when training began."""
+
 
 class LanguageRun:
     """What a learner's loop works with; made by ``open_language``.
@@ -56,6 +59,7 @@ class LanguageRun:
         learners: number of an update → whose weights move in it; all at first.
         memory: what learns beside the weights, where ``plan.memory`` asks for it.
         acting: how the model decides while it learns.
+        reference: the adapter whose weights divergence is measured from; ``None`` = the frozen base.
     """
 
     def __init__(
@@ -72,7 +76,7 @@ class LanguageRun:
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
-        self.generator = torch.Generator()
+        self.generator, self.reference = torch.Generator(), _reference(config, model, folder)
         self.attempts = self.sampled = 0
         self._waited = False
         self.acting = Acting(model, config.act, config.temperature)
@@ -173,7 +177,7 @@ class LanguageRun:
         batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
         if plan.truncated != "count" and not len(batch.units):
             return {"untrained": 1.0}
-        policy, base, away = self.logprobs(adapter, unit), self.logprobs(None, unit), dict[str, float]()
+        policy, base, away = self.logprobs(adapter, unit), self.logprobs(self.reference, unit), dict[str, float]()
         if not objective.needs_reference and plan.lora_rank:
             away["kl_ref"] = reference_kl(batch, policy, base, micro_tokens=plan.micro_tokens, which=self.update)
         metrics = improve(
@@ -216,6 +220,7 @@ class LanguageRun:
         """Attempt the held-out tasks greedily and log it."""
         result = self.attempt_heldout("greedy")
         self.folder.log(self.attempts, phase="eval", **result)
+        self.shell.signs({"phase": "eval", **result})
         self.live.note(f"held-out tasks after update {self.update}: {in_words(result)}")
         return result
 
@@ -286,6 +291,19 @@ class LanguageRun:
         """How much of the minutes or of the tokens is gone, as a share; 0 without such limits."""
         spent = ((self.folder.seconds / 60, self.config.plan.minutes), (self.sampled, self.config.plan.sampled))
         return max(used / most if most > 0 else 0.0 for used, most in spent)
+
+
+def _reference(config: LanguageConfig, model: Any, folder: RunFolder) -> str | None:
+    """A second copy of the adapter that training starts from, where it starts from one; else the frozen base.
+
+    Runs of earlier versions, which have no such setting, measured from the base and go on so.
+    """
+    stored = folder.config.get("plan", {}) if (folder.path / "config.json").is_file() else {"reference": ""}
+    start = model.started_from
+    if start is None or config.plan.reference == "base" or "reference" not in stored:
+        return None
+    model.load_adapter(start, REFERENCE)
+    return REFERENCE
 
 
 @contextmanager

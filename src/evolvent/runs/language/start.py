@@ -38,6 +38,8 @@ class Needs:
     """Rewards that the environment pays besides, ``Turn.info["rewards"]``."""
     training: bool = True
     """Tasks to learn from; a run that is judged alone has none."""
+    compares: bool = False
+    """Several attempts at a task: its rule knows an attempt by what others of its group earned, ``COMPARES``."""
     labels: bool = False
     """The environment labels lines of answers, ``line_labels(task)``."""
 
@@ -88,6 +90,12 @@ def _check_settings(config: LanguageConfig, needs: Needs) -> None:
         raise BadInput(
             f"the frozen model is needed beside the trained one: {needs.base}", got="--lora-rank 0", expected=">= 1",
             where="--lora-rank",
+        )  # fmt: skip
+    if needs.compares and config.group < 2:
+        raise BadInput(
+            "an attempt alone is compared with nothing: there is no credit, and nothing is learned",
+            got=f"--group {config.group}", expected=">= 2", where="--group",
+            do="--group 4, or what learns from single attempts: reinforce, poad, kto",
         )  # fmt: skip
     if needs.whole and config.act == "trie":
         raise not_whole()

@@ -155,6 +155,11 @@ class SearchConfig:
                 "a judge without a model", got="--model none", expected="a model that scores yes against no",
                 where="--value judge", do="take another value (--value flat), or a model",
             )  # fmt: skip
+        if self.model.startswith("remote:") and "judge" in parts_of(self.value):
+            raise BadInput(
+                "a remote model cannot score words", got=self.model, expected="a model in this process (train:MODEL)",
+                where="--value judge", do="take another value (--value flat, shown, rollouts), or such a model",
+            )  # fmt: skip
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
         at_least(self, LEAST, MOST)
