@@ -79,7 +79,7 @@ def _frames():
 
 def _audit(folder: Path) -> Path:
     """A store with memories that help, harm, descend from one another and are quarantined."""
-    chosen = preset("memlift", gate=-1.0, margin=2.0, relevance="cosine", pool=20, k=20, omit=0.0, omit_harmful=0.0)
+    chosen = preset("memlift", gate=-1.0, hide=0.0, pool=20, k=20)
     path = folder / "audit.html"
     with Memory(folder / "memory.db", policy=chosen, embedder="hash:64", sync="normal") as memory:
         rng = np.random.default_rng(0)

@@ -145,10 +145,10 @@ def _is_parallel(one: object) -> bool:
 
 
 def _graded(at: Pointer) -> Callable[..., Any]:
-    def make() -> Any:
+    def make(*, split_seed: int = 0, by: str = "prompt") -> Any:
         from evolvent.envs.text import graded
 
-        return graded.make(at.home)
+        return graded.make(at.home, split_seed=split_seed, by=by)
 
     return make
 

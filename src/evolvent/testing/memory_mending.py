@@ -26,7 +26,7 @@ def _everything(memory: Memory) -> str:
 
 def what_is_erased_is_gone(factory: Factory) -> None:
     """No table holds a word of it; a tombstone stays; the others keep their values, their graph and their texts."""
-    with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
+    with make(factory, preset("memlift", gate=-1.0, hide=0.0)) as memory:
         parent = memory.remember("task one", "one", polarity="success")
         r = memory.recall("task one")
         a = memory.remember(
@@ -74,7 +74,7 @@ def what_is_erased_is_gone(factory: Factory) -> None:
         assert b != a and memory.recall(_SECRET, k=9).items[0].id == b
         with refused("erasing inside a transaction"), memory.transaction():
             memory.erase(b, "why")
-    with make(factory, preset("memlift", gate=-1.0, margin=2.0)) as memory:
+    with make(factory, preset("memlift", gate=-1.0, hide=0.0)) as memory:
         assert memory.recall(_SECRET, k=9).items[0].id == b and verify(memory) == []
 
 
@@ -192,7 +192,7 @@ class _Stopped(Exception):
 
 def the_embedder_of_a_store_can_be_changed(factory: Factory) -> None:
     """All keys of all scopes change over at once; until then the old one answers; what was stopped goes on."""
-    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+    policy = preset("memlift", gate=-1.0, hide=0.0)
     with make(factory, policy) as memory, make(factory, policy, scope="other") as other:
         for i in range(300):
             memory.remember(f"task {i} about {i % 7}", f"body {i}")

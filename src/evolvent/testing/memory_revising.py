@@ -83,7 +83,7 @@ def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
 def a_revision_keeps_the_parts(factory: Factory) -> None:
     """Parts stand as they were told; under another reward of the whole each of them has that."""
     parts = [("do one thing then stop", 1.0), ("call the office twice", 0.0)]
-    policy = preset("memlift", gate=-1.0, margin=2.0, omit=0.0)
+    policy = preset("memlift", gate=-1.0, hide=0.0)
     with make(factory, policy, name="a") as right, make(factory, policy, name="b") as wrong:
         for memory in (right, wrong):
             memory.remember_many([{"key": "task one", "body": text} for text, _ in parts])

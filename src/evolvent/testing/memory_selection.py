@@ -76,7 +76,7 @@ def nothing_is_left_out_where_nobody_settles(factory: Factory) -> None:
 
 def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
     """Memories are left out with a logged probability that falls with evidence; both sides keep statistics."""
-    with make(factory, preset("memlift", **LIFT)) as memory:
+    with make(factory, preset("memlift", **LIFT, prior_n0=1e6)) as memory:  # one order for ever
         ids = [memory.remember("task one", "body"), memory.remember("task one", "companion")]
         rates: list[float] = []
         left_out = dict.fromkeys(ids, 0)

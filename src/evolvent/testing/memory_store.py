@@ -191,7 +191,7 @@ def _with_two_keys(memory: Memory) -> str:
 def what_was_merged_is_found_by_all_its_keys(factory: Factory) -> None:
     """One memory under two questions: found by either as by its own, shown once, with one value; reopened as well."""
     policies = [preset(name, gate=-1.0) for name in ("memrl", "rag")]
-    policies.append(preset("memlift", gate=-1.0, margin=2.0, omit=0.0))
+    policies.append(preset("memlift", gate=-1.0, hide=0.0))
     with make(factory) as memory:
         a = _with_two_keys(memory)
         assert memory.remember(_ASKED[1], "WHERE dep_time IS NOT NULL") == a, "its second key is not known again"
@@ -251,7 +251,7 @@ def many_keys_take_no_place_from_others(factory: Factory) -> None:
         words = [f"{a}{b}" for a in "abcdefghij" for b in "klmnopqrst"]
         rows = [{"key": f"flights {w} of {w * 2} in May", "body": "the lesson", "merge": 0.0} for w in words]
         (a,) = set(memory.remember_many(rows))
-        for name, fields in (("rag", {}), ("memlift", {"margin": 2.0, "omit": 0.0}), ("random", {})):
+        for name, fields in (("rag", {}), ("memlift", {"hide": 0.0}), ("random", {})):
             policy = preset(name, gate=-1.0, pool=5, **fields)
             r = memory.recall("flights ak of akak in May", k=5, policy=policy)
             assert sorted(r.ids) == sorted({a, *others}), f"{r.policy}: {r.ids}"

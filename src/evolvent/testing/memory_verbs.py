@@ -38,7 +38,7 @@ def a_search_shows_what_a_frozen_recall_shows(factory: Factory) -> None:
     """The same items under every rule, and no trace: no receipt, no vector, no value."""
     with make(factory, preset("memlift", **LIFT)) as memory:
         _fill(memory)
-        for policy in ("memrl", preset("memlift", gate=-1.0, margin=2.0), "rag", "memq"):
+        for policy in ("memrl", preset("memlift", gate=-1.0, hide=0.0), "rag", "memq"):
             before = memory.health()["recalls"]
             found = [memory.search(task, k=3, policy=policy) for task in [*_TASKS, "never asked"]]
             assert memory.health()["recalls"] == before, "a search left a receipt"

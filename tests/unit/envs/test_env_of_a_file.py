@@ -111,7 +111,7 @@ def test_whatever_a_file_holds_is_recognised_checked_and_run_once(held, name, tm
     monkeypatch.chdir(tmp_path)
     spec = f"{name}{rest}"
     envs.check(spec, kind, "--env")
-    assert envs.kind_of(spec, "here") == kind and command._env(spec, 2, 0)
+    assert envs.kind_of(spec, "here") == kind and command._env(spec, 2, 0, lambda odd: None)
     (tmp_path / "run").mkdir()
     kept = pinned(RunFolder(tmp_path / "run"), spec)
     assert (tmp_path / "run/task" / name).read_text() == text
@@ -182,7 +182,7 @@ def test_what_is_wrong_with_a_file_is_told(text, rest, told, kind, tmp_path):
         if kind:
             envs.load(spec) if kind == envs.TASKS and "Pick,lon" not in spec else envs.load_team(spec, 1)
         else:
-            command._env(spec, 2, 0)
+            command._env(spec, 2, 0, lambda odd: None)
 
 
 def test_a_team_of_a_file_is_run_and_a_run_is_judged_on_it(tmp_path, monkeypatch):
