@@ -14,8 +14,9 @@ ROUNDING = 1e-9
 
 def inside(reward: float, low: float, high: float) -> float:
     """``reward`` within its range: at an end to rounding it is that end; NaN where it is outside, or NaN."""
+    near = ROUNDING * min(1.0, high - low)  # of a range of 1e-12, ends are no nearer than elsewhere
     for end in (low, high):
-        if abs(reward - end) <= ROUNDING:
+        if abs(reward - end) <= near:
             return float(end)
     return float(reward) if low < reward < high else math.nan
 

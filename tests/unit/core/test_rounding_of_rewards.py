@@ -38,6 +38,14 @@ def test_an_end_of_the_range_is_reached_and_not_left(reward):
     assert inside(1.0 - reward, 0.0, 1.0) >= 0.0
 
 
+@pytest.mark.parametrize("x", [1e-13, 3e-13, 9e-13])
+def test_in_a_small_range_rounding_is_small_too(x):
+    assert inside(x, 0.0, 1e-12) == x and math.isnan(inside(1.1e-12, 0.0, 1e-12))
+    with Memory(embedder="hash", reward_range=(0.0, 1e-12)) as memory:
+        memory.remember("a", "b")
+        assert memory.settle(memory.recall("a"), x)[0].reward == x
+
+
 @pytest.mark.parametrize("reward", [1.0 + 1e-6, -1e-6, math.nan, math.inf])
 def test_more_than_rounding_is_outside(reward):
     assert math.isnan(inside(reward, 0, 1))
