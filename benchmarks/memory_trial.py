@@ -133,7 +133,8 @@ def _separation(memory: Memory, world: Bandit, policy: Policy) -> dict[str, floa
     """AUC of good against other memories of the cluster, mean over clusters, by the score without similarity."""
     o = world.options
     size = policy.pool + world.n_clustered // o.clusters
-    alone = {"weight": 1.0} if hasattr(policy, "weight") else {}
+    without = {"weight": 1.0, "hide": 0.0, "length": 1e9}  # similarity: each rule has some of these
+    alone = {name: value for name, value in without.items() if hasattr(policy, name)}
     bare = replace(policy, gate=-1.0, pool=size, **alone)
     every, companions = [], []
     for cluster, text in enumerate(world.centre_text):
