@@ -240,7 +240,7 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
     least = hide * max((c["score"] for c in d["pool"]), default=0.0)
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
-        if fate == "not selected" and c["score"] < least:
+        if hide > 0.0 and fate == "not selected" and c["score"] < least:
             fate = f"hidden: promises under {hide:.0%} of the best"
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
         value = in_units(c["value"], span, 2)

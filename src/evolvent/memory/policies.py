@@ -355,7 +355,7 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
     q0 = start_value(policy, reward_range)
     if not math.isfinite(q0):
         raise BadInput("q_init is not finite", got=q0, where=_where(policy), code="bad_policy")
-    learns = rule.credit is not None and getattr(policy, "weight", 0.0) > 0
+    learns = rule.credit is not None and (rule.history or getattr(policy, "weight", 0.0) > 0)
     if learns and not lo < q0 <= hi and policy.epsilon <= 0:
         raise BadInput(
             "these settings starve: memories that were never tried can never win",

@@ -178,6 +178,7 @@ class Settled(NamedTuple):
     child_value: float  # how far above failure the memory is that was written from this attempt, 0 without one
     weights: Mapping[Id, float]  # by memory shown: how much it answers for the action, 0..1
     reward_range: tuple[float, float]
+    first: Id | None = None  # the first in the prompt, where ``items`` are some of what was shown
 
     @property
     def used(self) -> list[Id]:

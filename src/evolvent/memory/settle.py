@@ -262,7 +262,7 @@ def _events(
             parts.setdefault(rewards.get(item.id, reward), []).append(item)
     made = []
     for each, items in (parts or {reward: receipt.items}).items():
-        settled = Settled(each, items, values, depths, child, weights, bank.reward_range)
+        settled = Settled(each, items, values, depths, child, weights, bank.reward_range, used[0] if used else None)
         changes = checked_changes(receipt.rule.credit(receipt.policy, settled), values, receipt.policy.name)
         # what a memory adds is a difference of whole outcomes: which part took after it is no chance
         changes = [change._replace(ipw=0.0) if parts and change.rule == "shown" else change for change in changes]

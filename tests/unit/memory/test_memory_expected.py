@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from evolvent.core.errors import BadInput
 from evolvent.memory.embedders import Function, gate_of, load
 from evolvent.memory.events import Loaded, Value
 from evolvent.memory.memory import Memory
@@ -101,8 +102,10 @@ def test_history_survives_a_new_version_and_leaves_out_what_was_voided(memory):
     for _ in range(6):
         memory.settle(memory.recall("own question"), 0.0)
     failed = seen(memory, "own question").value
+    elsewhere = seen(memory, "strange question").value
     memory.update(id_, "said better", body="SELECT net AS net")
     assert seen(memory, "own question").value == pytest.approx(failed)
+    assert seen(memory, "strange question").value == pytest.approx(elsewhere), "where its outcomes came from is known"
     memory.rollback("r1", "wrong judge")
     assert seen(memory, "own question").value == 1.0
 
@@ -149,3 +152,23 @@ def test_what_is_hidden_is_said_to_be():
         recall = memory.recall("reset the router")
         text = str(memory.explain(recall))
         assert len(recall.items) == 1 and "hidden: promises under 20% of the best" in text, text
+
+
+@pytest.mark.parametrize("policy", ["memrl", "rag", "memq"])
+def test_a_rule_that_hides_nothing_says_so_of_nothing(policy):
+    with Memory(policy=preset(policy, gate=-1.0), embedder="hash") as memory:
+        for i in range(5):
+            memory.remember(f"reset the router {i}", f"hold button {i}", merge=None)
+        text = str(memory.explain(memory.recall("reset the router", k=2)))
+        assert "not selected" in text and "hidden" not in text
+
+
+@pytest.mark.parametrize("q_init", ["low", -1.0, 2.0])
+def test_a_start_that_would_starve_is_refused(q_init):
+    with pytest.raises(BadInput, match="starve"):
+        Memory(policy=preset("memlift", q_init=q_init), embedder="hash")
+
+
+def test_of_notes_that_promise_nothing_the_nearest_comes_first():
+    rows = [Loaded(Value(0.0), 0.0, True, "self") for _ in range(2)]
+    assert memlift.rank(CONFIG, pool_of((0.9, 0.6), rows=rows)).best == [0, 1]

@@ -80,10 +80,10 @@ class Config(Policy):
 
 # ------------------------------------------------------------------------------------------------------------- rank
 def rank(config: Config, pool: Candidates) -> Ranking:
-    """By expected success, of equals the newest; says with what probability each is left out."""
+    """By expected success, of equals the nearest, then the newest; says with what probability each is left out."""
     lo, hi = pool.reward_range
     share_N = np.round(expected(config, pool), _DIGITS)
-    order = sorted(range(len(share_N)), key=lambda i: (-share_N[i], -pool.ids[i]))[: pool.k]
+    order = sorted(range(len(share_N)), key=lambda i: (-share_N[i], -pool.relevance[i], -pool.ids[i]))[: pool.k]
     best = [i for i in order if share_N[i] >= config.hide * share_N[order[0]]]
     harmful = frozenset(i for i, row in enumerate(pool.rows) if lift.harms(row.value.arms, pool.reward_range))
     withheld = 1.0 if pool.frozen else config.omit_harmful
@@ -139,7 +139,8 @@ def credit(config: Config, settled: Settled) -> list[Change]:
     r, values, made = settled.reward, settled.values, []
     lo, hi = settled.reward_range
     success = min(1.0, max(0.0, (r - lo) / (hi - lo)))
-    place = {m: lift.BEHIND_WEIGHT if i else 1.0 for i, m in enumerate(settled.used)}
+    first = settled.used[:1] if settled.first is None else [settled.first]
+    place = {m: 1.0 if m in first else lift.BEHIND_WEIGHT for m in settled.used}
     for m, shown, propensity, dropped in settled.items:
         v = values[m].value
         # only where it might have been left out is there anything to compare with: an outcome under a propensity of 1
