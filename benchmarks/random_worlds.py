@@ -237,6 +237,8 @@ def guide(rows: Sequence[dict[str, Any]]) -> list[str]:
             worst = ", ".join(f"{np.quantile(x, 0.1):+.3f}" for x in gaps)
             out.append(f"| {arm} | " + " | ".join(map(_gap, gaps)) + f" | {worst} |")
         out.append("")
+    if not any(part in table for part in PARTS):
+        return out[:-1]
     out += ["| part | draws | " + " | ".join(MEASURES.values()) + " |", "|---" * (2 + len(MEASURES)) + "|"]
     for part in PARTS:
         draws = sorted(table.get(part, ()))

@@ -16,8 +16,8 @@ Order = Literal["oldest", "newest", "created", "value", "outcomes"]
 class Recalled:
     """One memory that a recall selected.
 
-    ``value`` is what it was ranked by, in units of reward: the learned value of ``get``, in which memlift puts the
-    record of its source in place of the start; ``n`` how many settled outcomes there are, ``uncertainty`` the standard
+    ``value`` is what it was ranked by, in units of reward: the learned value of ``get``, under memlift the
+    expected success at this task; ``n`` how many settled outcomes there are, ``uncertainty`` the standard
     error of the learned value (a running mean rests on the newest outcomes), ``similarity`` the cosine of task and key,
     ``relevance`` what ranking makes of it (the cosine, with telling words under a hybrid policy), ``score`` what it was
     ranked by, ``propensity`` the probability with which it would be shown; ``why`` says all this in words.
