@@ -77,6 +77,6 @@ def _summary(algo, seed, step, phases, after, before, nasty):
         "score": {"name": "held-out success after learning" + nasty, "value": after["rate"], "ci95": after["ci95"], "higher_is_better": True},
         "baseline": {"name": "held-out success before", "value": before["rate"], "ci95": before["ci95"]},
         "phases": phases, "top_memories": [memory, {**memory, "id": "m3", "lift": 0.41}, {**memory, "id": "m7", "lift": None}],
-        "worst_memories": [{**memory, "id": "m30", "value": 0.08, "lift": -0.31, "why": "right in 1 of 9 attempts that saw it"}],
+        "worst_memories": [{**memory, "id": "m30", "value": 0.08, "lift": -0.31, "adds": "adds −0.31 [−0.52, −0.10]", "why": "right in 1 of 9 attempts that saw it"}],
         "health": {"items": 64, "coverage": 0.83, "nonzero": 0.7, "updates_per_item": 3.4, "by_kind": {"case": 64}},
     }  # fmt: skip
