@@ -300,7 +300,12 @@ def test_texts_that_cannot_be_kept_change_nothing(tmp_path, bad):
         memory.remember("task", "body")
         r = memory.recall("task")
         before = digest(memory.bank.store)
+        # what was asked and done is kept whatever it holds: an outcome must not be lost for a character
+        asked = [] if isinstance(text, str) and len(text) < 99 else [
+            lambda: memory.recall(text), lambda: memory.settle(r, 1.0, action=text)
+        ]  # fmt: skip
         for verb in (
+            *asked,
             lambda: memory.remember(text, "body"),
             lambda: memory.remember("key", text),
             lambda: memory.remember("key", "body", kind=text),
@@ -309,7 +314,6 @@ def test_texts_that_cannot_be_kept_change_nothing(tmp_path, bad):
             lambda: memory.remember("key", "body", parents=[text]),
             lambda: memory.remember("key", "body", supersedes=text),
             lambda: memory.remember_many([{"key": "fine", "body": "fine"}, {"key": "key", "body": text}]),
-            lambda: memory.recall(text),
             lambda: memory.recall("task", stage=text),
             lambda: memory.recall("task", kinds=[text]),
             lambda: memory.recall("task", policy=text),
@@ -319,7 +323,6 @@ def test_texts_that_cannot_be_kept_change_nothing(tmp_path, bad):
             lambda: memory.settle(r, 1.0, source=text),
             lambda: memory.settle(r, 1.0, objective=text),
             lambda: memory.settle(r, 1.0, idempotency_key=text),
-            lambda: memory.settle(r, 1.0, action=text),
             lambda: memory.settle(r, 1.0, child=text),
             lambda: memory.archive(text, "reason"),
             lambda: memory.archive("m1", text),
