@@ -84,7 +84,7 @@ def test_what_was_learned_is_evaluated_frozen(whole):
     assert (folder / "metrics.jsonl").read_bytes() == before, "nothing in the run changes"
 
 
-GRADED = """PROMPTS = [{{"prompt": "{prompt}" + i * " "}} for i in range(5)]
+GRADED = """PROMPTS = [{{"prompt": "{prompt} " + str(i)}} for i in range(5)]
 def reward(completion, prompt): return {value}
 MAX_TOKENS = 3"""
 
@@ -137,7 +137,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path, monkeypatch, whole):
 
 
 SOLVED = """
-PROMPTS = [{"prompt": "x", "n": i} for i in range(10)]
+PROMPTS = [{"prompt": f"x {i}"} for i in range(10)]
 calls = [0]
 def reward(completion, prompt, **rest):
     calls[0] += 1

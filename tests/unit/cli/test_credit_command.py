@@ -175,7 +175,7 @@ def test_a_run_without_attempts_is_refused(tmp_path):
 
 def test_a_flag_given_twice_names_both_rules(monkeypatch):
     seen = []
-    monkeypatch.setattr(command.tyro, "cli", lambda _, args, prog: seen.append(args))
+    monkeypatch.setattr(command, "parsed", lambda _, words, prog: seen.append(words))
     command._main(["run", "--rule", "a", "--rule=b", "--top", "3"])
     command._main(["run", "--rule", "a", "b"])
     assert seen == [["run", "--top", "3", "--rule", "a", "b"], ["run", "--rule", "a", "b"]]

@@ -109,8 +109,9 @@ def test_what_keeps_pythons_lock_ends_the_process_and_says_where():
 
 def test_ctrl_c_does_not_wait_for_attempts_that_hang():
     code = """
-        import time
+        import signal, time
         from evolvent.play.together import run_players
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # started behind a shell, it would be ignored
         def player():
             print("here", flush=True)
             time.sleep(3600)

@@ -29,7 +29,7 @@ def refused(path, match, **options):
 
 def test_not_a_memory(tmp_path):
     (tmp_path / "text.db").write_text("this is not a database, " * 100)
-    refused(tmp_path / "text.db", "damaged")
+    refused(tmp_path / "text.db", "not an Evolvent memory")
     with sqlite3.connect(tmp_path / "other.db") as db:
         db.execute("CREATE TABLE precious(x)")
     refused(tmp_path / "other.db", "not an Evolvent memory")
