@@ -54,7 +54,7 @@ RULES = {
     "memrl": (memrl, {}),
     "memq": (memq, {"alpha": 0.2, "gamma": 0.4, "trace": 0.6}),
     "evokernel": (evokernel, {"alpha": 0.3}),
-    "memlift": (memlift, {"margin": 2.0, "relevance": "cosine", "omit": 0.4, "decay": 0.9}),
+    "memlift": (memlift, {"hide": 0.0, "omit": 0.4}),
 }
 
 

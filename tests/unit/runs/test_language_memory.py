@@ -74,7 +74,7 @@ def test_one_ledger_holds_what_steps_and_what_memories_earned(whole):
     assert earned and not earned.keys() & start_value.keys(), "values move by credit alone"
     shown = [e for episodes, _ in ledgers for e in episodes if e.shown_memories]
     assert shown and all(f"{m}" in moved for e in shown for m in e.shown_memories)
-    assert any(use.propensity is not None and use.propensity < 1 for e in shown for use in e.memory_uses)
+    assert all(use.propensity == 1.0 for e in shown for use in e.memory_uses), "nothing is left out unasked"
 
 
 def test_what_is_in_sight_is_in_the_tokens_that_are_trained(whole, model):
@@ -119,7 +119,8 @@ def test_an_evaluation_is_frozen_and_leaves_the_store_alone(whole):
 def test_the_report_shows_both_levels(whole):
     path, summary, _ = whole
     page = write_report(path).read_text()
-    assert "The most valuable memories" in page and summary["top_memories"][0]["body"] in page
+    best = summary["top_memories"]  # of a small model that learns for a moment there may be none
+    assert ("The most valuable memories" in page) == bool(best) and all(memory["body"] in page for memory in best)
     assert "Health of the memory" in page and "memories in sight in an attempt" in page
     nodes = [n for e in json.loads((path / "credit.json").read_text())["episodes"] for n in e["nodes"]]
     assert any(n["agent"] == "memory" and "(credit " in n["text"] for n in nodes)

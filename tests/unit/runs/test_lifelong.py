@@ -140,7 +140,7 @@ def test_success_of_any_attempt_counts_at_held_out_tasks_too(tmp_path, attempts,
 
 
 _LEARNS = {"weight": 0.3, "q_init": "middle"}
-_POLICIES = {"rag": {}, "memp": {}, "memrl": _LEARNS, "memq": _LEARNS, "memlift": {**_LEARNS, "omit": 0.0}}
+_POLICIES = {"rag": {}, "memp": {}, "memrl": _LEARNS, "memq": _LEARNS, "memlift": {}}
 
 
 @pytest.mark.parametrize("policy", _POLICIES)
