@@ -20,14 +20,16 @@ from evolvent.memory.store.engine import ALL, Connection, Subset, among
 
 PAST = 16  # outcomes of a memory that a rule is told of: older ones are forgotten
 # the newest outcomes of each memory, newest first (a revision is as new as it is), and how relevant it was there; NULL:
-# as a version of it under another key
+# as a version of it under another key, or by another embedder. Without a value there is no outcome to look for
 _PAST = (
-    "SELECT m.seq, i.sim, e.reward, e.weight FROM memory m JOIN value_event e ON e.seq IN (SELECT p.seq FROM "
-    f"value_event p WHERE p.memory_id = {OF_VALUE} AND p.rule = 'shown' AND p.objective = ? AND p.stage = ? "
+    f"SELECT m.seq, i.sim, e.reward, e.weight FROM memory m JOIN value v ON v.memory_id = {OF_VALUE} "
+    "AND v.objective = ? AND v.stage = ? JOIN value_event e ON e.seq IN (SELECT p.seq FROM value_event p "
+    "WHERE p.memory_id = v.memory_id AND p.rule = 'shown' AND p.objective = v.objective AND p.stage = v.stage "
     f"AND {events.COUNTS.replace('e.seq', 'p.seq')} ORDER BY p.seq DESC LIMIT {PAST}) "
-    "LEFT JOIN recall_item i ON i.recall_id = e.recall_id AND i.memory_id IN (SELECT e.memory_id UNION ALL "
-    "SELECT u.child FROM provenance u WHERE u.parent = e.memory_id AND u.relation = 'updated') AND EXISTS "
-    "(SELECT 1 FROM memory v WHERE v.seq = i.memory_id AND v.key_hash = m.key_hash) "
+    "JOIN recall r ON r.seq = e.recall_id "
+    "LEFT JOIN recall_item i ON i.recall_id = r.seq AND r.emb_id IS NOT NULL AND i.memory_id IN (SELECT e.memory_id "
+    "UNION ALL SELECT u.child FROM provenance u WHERE u.parent = e.memory_id AND u.relation = 'updated') AND EXISTS "
+    "(SELECT 1 FROM memory x WHERE x.seq = i.memory_id AND x.key_hash = m.key_hash) "
     "WHERE m.seq IN ({}) ORDER BY e.seq DESC"
 )
 # newest uses of memories, of any question: which question, which memory, both vectors, and the outcome

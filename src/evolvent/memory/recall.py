@@ -39,6 +39,7 @@ from evolvent.memory.text import (
 # SQL: the newest change of a value, and the newest act on memories
 _MOMENT = f"{events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
 _EMBEDDER = "(SELECT body FROM meta WHERE name = 'embedder')"
+_AT_ONCE = 32  # recalls whose candidates are asked for together: SQLite looks at every open question at every write
 
 
 @dataclass
@@ -154,19 +155,22 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
             last_numbers = db.execute(f"SELECT {newest('recall')}, {_EMBEDDER}, {_MOMENT}")
-            told = _told(db, bank, asked, found)
+            told = _told(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
                 asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
                 found = [each.found(bank) for each in asked]
-                told = _told(db, bank, asked, found)
+                told = _told(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             last, model, *moment = last_numbers.fetchone()
             if model != json.dumps(bank.embedder.id):  # damaged, or changed by another thread since the index looked
                 bank.store.same_embedder(bank.embedder.id)
-            return [
-                _written(db, bank, last + place, each, one, tuple(moment), *about)
-                for place, (each, one, about) in enumerate(zip(asked, found, told, strict=True), start=1)
-            ]
+            made = list[Recall]()
+            while len(made) < len(asked):
+                here = slice(len(made), len(made) + _AT_ONCE)
+                told = told if not made else _told(db, bank, asked[here], found[here])
+                for each, one, about in zip(asked[here], found[here], told, strict=True):
+                    made.append(_written(db, bank, last + len(made) + 1, each, one, tuple(moment), *about))
+            return made
 
 
 def _told(

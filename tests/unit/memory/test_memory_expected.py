@@ -78,6 +78,39 @@ def test_the_nearest_does_not_keep_what_outcomes_speak_for_out_of_reach():
         assert memlift.rank(CONFIG, pool_of((0.99, 0.99 - gap), history, k=1)).best == [1]
 
 
+@pytest.mark.parametrize("gap", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("span", [(0.0, 1.0), (-5.0, 5.0)])
+def test_what_always_fails_does_not_keep_an_untried_note_far(gap, span):
+    """The prior falls with the distance behind the nearest that is worth anything."""
+    lo, hi = span
+    rows = [Loaded(Value(lo, n=16, sum_r=16 * lo), hi, False, "self"), Loaded(Value(hi), hi, False, "other")]
+    pool = pool_of((0.95, 0.95 - gap), {1: [Past(0.95, lo, 1.0)] * 16}, span, rows, k=1)
+    assert memlift.rank(CONFIG, pool).best == [1]
+
+
+def test_a_lone_note_that_always_fails_gives_way_to_an_untried_one(memory):
+    memory.remember("own question", "wrong")
+    memory.remember("strange question", "right")
+    shown = []
+    for _ in range(12):
+        recall = memory.recall("own question")
+        shown.append(recall.items[0].body)
+        memory.settle(recall, 1.0 if shown[-1] == "right" else 0.0)
+    assert shown[0] == "wrong" and shown[-4:] == ["right"] * 4, shown
+
+
+def test_many_recalls_at_once_are_what_they_are_one_by_one(memory):
+    """More than are asked for together, each with a receipt of its own."""
+    for question in ANGLES:
+        memory.settle(memory.recall(question), 1.0)
+        memory.remember(question, f"lesson of the {question}")
+    tasks = [list(ANGLES)[i % 3] for i in range(70)]
+    one = [memory.recall(task).ids for task in tasks]
+    many = memory.recall_many(tasks)
+    assert [recall.ids for recall in many] == one
+    assert [int(recall.id[1:]) for recall in many] == [*range(int(many[0].id[1:]), int(many[0].id[1:]) + 70)]
+
+
 def test_a_start_that_was_given_is_the_prior_and_not_the_record_of_the_source():
     rows = [Loaded(Value(0.2), 0.2, True, "self"), Loaded(Value(1.0), 1.0, False, "self")]
     pool = pool_of((0.9, 0.9), rows=rows, sources={"self": (40.0, 20.0)})

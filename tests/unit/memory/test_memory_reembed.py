@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from evolvent.core.errors import StoreError
 from evolvent.memory.embedders import Function
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
 
 DIES = """
 import os, signal, sys
@@ -108,3 +110,22 @@ def test_no_vector_of_the_old_embedder_is_compared_or_stored(tmp_path, verb, era
                 VERBS[verb](other)
             assert told.value.code == "embedder_changed"
         assert memory.bank.store.rows("SELECT DISTINCT model FROM embedding") == [("second",)]
+
+
+def test_outcomes_from_before_the_change_count_whatever_the_new_cosines_are(tmp_path):
+    """Distances to older tasks were told by another embedder: they are not compared with those of this one."""
+
+    def tight(texts):  # every text within a cosine of .98 of every other
+        side = np.array([[hash_of(text) % 7] for text in texts], np.float64) / 40.0
+        return np.hstack([np.ones_like(side), side])
+
+    def hash_of(text):
+        return sum(map(ord, text))
+
+    with Memory(tmp_path / "a.db", policy=preset("memlift", k=1, gate=-1.0), embedder="hash:64") as memory:
+        memory.remember("reset the router", "hold the button")
+        for _ in range(6):
+            memory.settle(memory.recall("what to do with a router that is stuck"), 0.0)
+        memory.reembed(Function("tight", tight))
+        (item,) = memory.recall("what to do with a router that is stuck").items
+        assert item.value < 0.45, item.why

@@ -1,14 +1,15 @@
 """memlift, our own and the default: shown is what promises most, by outcomes where there are some, by nearness else.
 
     expected(m) = (n0 prior(m) + sum_j w_j d_j R_j) / (n0 + sum_j w_j d_j)
-    prior(m) = P(m) exp(-(s_max - s(m)) / l),   d_j = exp(-|s_j - s(m)| / l)
+    prior(m) = P(m) exp(-max(0, s_max - s(m)) / l),   d_j = exp(-|s_j - s(m)| / l)
 
 The expected success of showing a memory is a posterior mean. Before any outcome it is the track record ``P`` of its
-source, and falls with how much farther from the task it is (cosine ``s``) than the nearest. Each of its newest outcomes
-``R_j`` counts by how much of it the memory answers for (``w_j``), and less where the task there was another one:
-``s_j`` is its cosine to that task. The k that promise most are shown, of equals the newest; what promises less than
-``hide`` of the best is not. ``w``: the share of the action that took after it, if the action is told (of a failure no
-more than by its place), else 1 for the first in the prompt and ½ for the others.
+source, and falls with how much farther from the task it is (cosine ``s``) than the nearest that does not seem to fail
+always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and
+less where the task there was another one: ``s_j`` is its cosine to that task. The k that promise most are shown, of
+equals the nearest, then the newest; what promises less than ``hide`` of the best is not. ``w``: the share of the action
+that took after it, if the action is told (of a failure no more than by its place), else 1 for the first in the prompt
+and ½ for the others.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
 can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
@@ -105,13 +106,15 @@ def expected(config: Config, pool: Candidates) -> np.ndarray:
     """Expected success of showing each candidate, as a share of the reward range: float64 ``[N]``."""
     lo, hi = pool.reward_range
     length = config.length * (1.0 - max(0.0, config.gate or 0.0))
-    start, near = (start_value(config, pool.reward_range) - lo) / (hi - lo), float(pool.relevance.max())
+    start = (start_value(config, pool.reward_range) - lo) / (hi - lo)
+    leads = ~bars(config, pool)
+    near = float(pool.relevance[leads if leads.any() else slice(None)].max())
     share_N = np.empty(len(pool.ids))
     for i, (id_, row, here) in enumerate(zip(pool.ids, pool.rows, pool.relevance.tolist(), strict=True)):
         tried, realised = pool.sources.get(row.source, (0.0, 0.0))
         record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
         prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
-        total, n = config.prior_n0 * prior * math.exp((here - near) / length), config.prior_n0
+        total, n = config.prior_n0 * prior * math.exp(min(0.0, here - near) / length), config.prior_n0
         for there, reward, weight in pool.history.get(id_, ()):
             counts = weight * math.exp(-abs(there - here) / length)
             total, n = total + counts * (reward - lo) / (hi - lo), n + counts
