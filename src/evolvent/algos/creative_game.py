@@ -57,7 +57,7 @@ from evolvent.formulas.creative import (
     structural_change,
 )  # fmt: skip
 from evolvent.memory.items import Recall, Recalled
-from evolvent.memory.recall import forget, newest_receipt
+from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner

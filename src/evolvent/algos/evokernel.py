@@ -44,7 +44,7 @@ from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, one_line
 from evolvent.formulas.refinement import GAIN, Running, draft_reward, refine_reward
 from evolvent.memory.policies import preset
-from evolvent.memory.recall import forget, newest_receipt
+from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner

@@ -49,7 +49,7 @@ from evolvent.evaluate.live import Live, count, one_line
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.recall import forget, newest_receipt
+from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.aligned import STEP, TEAM, THINKER, WHOLE, Aligned, Alignment, asked, example, library_of
 from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner

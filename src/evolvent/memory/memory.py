@@ -12,7 +12,7 @@ from typing import Any, Literal
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import explain, kept, ledger, recall, replay, settle, write
+from evolvent.memory import explain, kept, ledger, recall, receipts, replay, settle, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, Receipt, ValueChange
@@ -178,7 +178,7 @@ class Memory(Listing, Mending):
         Raises:
             BadInput: an id that the recall did not hand out (or left out on purpose), or the receipt is settled.
         """
-        recall.shown(self.bank, self.bank.receipt_seq(recalled, "shown"), ids)
+        receipts.shown(self.bank, self.bank.receipt_seq(recalled, "shown"), ids)
 
     def settle(
         self,

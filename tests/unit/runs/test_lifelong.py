@@ -18,7 +18,7 @@ from evolvent.core.protocols import Completion, Correction, Task, Turn
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.recall import forget
+from evolvent.memory.receipts import forget
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.experience import Use

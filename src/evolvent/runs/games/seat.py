@@ -17,7 +17,7 @@ from evolvent.envs.text.games_mechanics import GAMES, MECHANICS, Mechanic
 from evolvent.envs.text.games_page import assemble, blocks_of, real
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
-from evolvent.memory.recall import newest_receipt
+from evolvent.memory.receipts import newest_receipt
 from evolvent.models.served.acting import Served
 
 REWARDS = (-1.0, 1.0)

@@ -24,7 +24,7 @@ from evolvent.core.seeding import rng, seed_tree
 from evolvent.envs.promises import check_splits
 from evolvent.evaluate.live import Live, one_line
 from evolvent.memory.memory import Memory
-from evolvent.memory.recall import forget, newest_receipt
+from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.runs.broken import Lately
 from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt

@@ -17,7 +17,7 @@ from evolvent.evaluate.live import Live, count
 from evolvent.formulas.refinement import Running
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.recall import newest_receipt
+from evolvent.memory.receipts import newest_receipt
 from evolvent.models.served.acting import Served
 from evolvent.runs.programs.config import ProgramsConfig
 from evolvent.runs.programs.words import PRACTICES, TEMPLATES
