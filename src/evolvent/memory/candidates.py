@@ -27,8 +27,9 @@ _PAST = (
     "WHERE p.memory_id = v.memory_id AND p.rule = 'shown' AND p.objective = v.objective AND p.stage = v.stage "
     f"AND {events.COUNTS.replace('e.seq', 'p.seq')} ORDER BY p.seq DESC LIMIT {PAST}) "
     "JOIN recall r ON r.seq = e.recall_id "
-    "LEFT JOIN recall_item i ON i.recall_id = r.seq AND r.emb_id IS NOT NULL AND i.memory_id IN (SELECT e.memory_id "
-    "UNION ALL SELECT u.child FROM provenance u WHERE u.parent = e.memory_id AND u.relation = 'updated') AND EXISTS "
+    "LEFT JOIN recall_item i ON i.recall_id = r.seq AND r.audit_seq >= (SELECT coalesce(max(a.seq), 0) FROM audit a "
+    "WHERE a.target = '*' AND a.verb = 'reembed') AND i.memory_id IN (SELECT e.memory_id UNION ALL SELECT u.child "
+    "FROM provenance u WHERE u.parent = e.memory_id AND u.relation = 'updated') AND EXISTS "
     "(SELECT 1 FROM memory x WHERE x.seq = i.memory_id AND x.key_hash = m.key_hash) "
     "WHERE m.seq IN ({}) ORDER BY e.seq DESC"
 )
