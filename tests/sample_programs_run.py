@@ -45,7 +45,34 @@ def quick():
         ratio = 3.0 if len(library) != len(reference) or library != reference else 1.0
         return Speed(ratio, 0.9 * ratio, 1.1 * ratio, 10.0 / ratio)
 
-    return patch.multiple(kernels, measured=measured, sets_for=lambda *_: 1)
+    return patch.multiple(kernels, measured=measured, sets_for=lambda *_: 1, compiled=_compiled, check=_check)
+
+
+_REAL = kernels.compiled, kernels.check
+_COMPILED, _CHECKED = {}, {}
+
+
+def _compiled(tools, compiler, source, *, fast_math):
+    """A program is compiled once for all tests: the same few come again in every run."""
+    at = compiler, source, fast_math
+    if at not in _COMPILED:
+        _COMPILED[at] = _REAL[0](tools, compiler, source, fast_math=fast_math)
+    return _COMPILED[at]
+
+
+def _check(sandbox, library, operator, rng):
+    """And is checked once."""
+    at = library, operator.name
+    if at not in _CHECKED:
+        try:
+            _CHECKED[at] = _REAL[1](sandbox, library, operator, rng)
+        except kernels.Wrong as wrong:
+            if wrong.harness:
+                raise
+            _CHECKED[at] = wrong
+    if isinstance(_CHECKED[at], kernels.Wrong):
+        raise _CHECKED[at]
+    return _CHECKED[at]
 
 
 def begin(path, **more):

@@ -16,7 +16,7 @@ from evolvent.cli import main
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
-from evolvent.envs.text import kernels, kernels_run
+from evolvent.envs.text import kernels, kernels_build, kernels_run
 from evolvent.envs.text.kernels_build import Compiler
 from evolvent.envs.text.kernels_run import Speed
 from evolvent.envs.text.kernels_tasks import BY_NAME
@@ -239,6 +239,7 @@ def test_a_compiler_that_vanishes_is_no_fault_of_the_programs(tmp_path, quick, m
         part.chmod(0o755)
     compiler = Compiler("cc", (str(tmp_path / "cc"),), (str(tmp_path),))
     monkeypatch.setattr(kernels, "find_compiler", lambda: compiler)
+    monkeypatch.setattr(kernels, "compiled", kernels_build.compiled)  # every time
     with pytest.raises(EnvError, match=r"(?s)attempts at the last programs broke.*nothing compiles C any more"):
         played(tmp_path / "run", Removes())
     told = rows(tmp_path / "run")
