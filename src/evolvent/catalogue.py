@@ -333,7 +333,11 @@ def _import(package: str, name: str) -> ModuleType:
 
 
 def _modules(package: str) -> dict[str, Path]:
-    places = importlib.import_module(f"evolvent.{package}").__path__
+    return _modules_at(package, tuple(importlib.import_module(f"evolvent.{package}").__path__))
+
+
+@functools.cache
+def _modules_at(package: str, places: tuple[str, ...]) -> dict[str, Path]:
     names = [(m.name, Path(place)) for place in places for m in pkgutil.iter_modules([place]) if m.name[0] != "_"]
     found = {name: place / f"{name}.py" for name, place in names}
     if package == "credit":  # what settles a memory is a credit rule too
@@ -348,6 +352,7 @@ def _searches() -> list[str]:
     return [name for name, text in found.items() if "\nPAPER = " in text and name != "omega"]
 
 
+@functools.cache
 def _read(name: str, path: Path) -> Entry:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     constants: dict[str, Any] = {}
