@@ -1,7 +1,7 @@
 """Runs `evolvent …` as a process of its own, with a fake algorithm and a fake benchmark among those it finds.
 
-``evolvent`` runs in a child of a process that has imported the command line already, once for all tests of a worker:
-importing it costs most of a short command. ``start`` is the command as a user starts it.
+``evolvent`` runs in a child of a process that has imported the command line already, or with ``trains`` what trains,
+too, once for all tests of a worker: imports cost most of a short command. ``start`` is the command as a user starts it.
 """
 
 import json
@@ -24,7 +24,10 @@ from evolvent.cli import main
 # one line a command; the child goes on behind the loop and ends as any program does
 SERVER = """
 import importlib, json, os, pkgutil, evolvent.cli.memory, evolvent.memory.memory, evolvent.evaluate.pages.report
-for package in (evolvent.cli, evolvent.cli.memory):
+trains = sys.argv.pop(1) == "True"
+if trains:
+    import peft, transformers.models.llama.modeling_llama
+for package in (evolvent.cli, evolvent.cli.memory, *([evolvent.algos] if trains else [])):
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
 for line in sys.stdin:
@@ -54,13 +57,14 @@ def start(*words, cwd, **options):
 
 
 @cache
-def _server():
-    command = [sys.executable, "-c", DRIVER + SERVER, str(FAKES)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def _server(trains):
+    command = [sys.executable, "-c", DRIVER + SERVER, str(FAKES), str(trains)]
+    env = os.environ | ({"OMP_NUM_THREADS": "1"} if trains else {})  # the tensors of tests are small
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
 
-def evolvent(*words, cwd, code=0, env=None):
-    server = _server()
+def evolvent(*words, cwd, code=0, env=None, trains=False):
+    server = _server(trains)
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         for path in (out, err):

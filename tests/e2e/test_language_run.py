@@ -2,14 +2,17 @@
 
 import json
 import shutil
+from functools import partial
 
+import command
 import pytest
-from command import evolvent
 
 import tiny_language
 from evolvent.cli import run
 from evolvent.core.errors import EvolventError
 from run_folders import stable, weights
+
+evolvent = partial(command.evolvent, trains=True)
 
 SETTINGS = (
     "--env", "microwave", "--updates", 6, "--prompts", 2, "--group", 2, "--epochs", 2, "--minibatches", 2, "--lr", 0.01,

@@ -1,9 +1,10 @@
 """Any model with any part of an attempt, through the command line: a served workflow, a memory of a model in torch."""
 
 import json
+from functools import partial
 
+import command
 import pytest
-from command import evolvent
 
 import tiny_language
 from evolvent import Memory
@@ -11,6 +12,8 @@ from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit import step_return_to_go
 from evolvent.testing.chat import ChatServer, said
+
+evolvent = partial(command.evolvent, trains=True)
 
 model = tiny_language.fixture(max_position_embeddings=1024)
 TASK = '''

@@ -4,11 +4,14 @@ import json
 import re
 import signal
 import time
+from functools import partial
 
+import command
 import pytest
-from command import evolvent, start
 
 from run_folders import stable, weights
+
+evolvent = partial(command.evolvent, trains=True)
 
 WORDS = (
     "--env", "spread:n=2,limit=6", "--no-ids", "--envs", 4, "--horizon", 6, "--steps", 24 * 18, "--epochs", 2,
@@ -57,7 +60,7 @@ def newest(folder):
 def test_a_second_ctrl_c_stops_at_once(tmp_path, whole):
     """In the middle of an update: it is lost, what was saved before is not, and the numbers are the same."""
     folder, words = tmp_path / "run", ["run", "mat", *WORDS, "--out", "run"]
-    process, until = start(*words, cwd=tmp_path), time.monotonic() + 60
+    process, until = command.start(*words, cwd=tmp_path), time.monotonic() + 60
     while time.monotonic() < until and process.poll() is None and newest(folder) < 5:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)
