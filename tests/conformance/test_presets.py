@@ -11,7 +11,7 @@ from evolvent.memory.policies import _rule, names, preset, rule_of
 from evolvent.memory.rules import memq as memq_rule
 from evolvent.memory.rules import memrl as memrl_rule
 
-TRACES, STEPS = 1000, 3
+TRACES, STEPS = 300, 3
 
 
 def _trace(memory, rng, steps=STEPS):
@@ -26,7 +26,7 @@ def _trace(memory, rng, steps=STEPS):
     return seen, [(i.id, i.value, i.n) for i in memory.items()], ids
 
 
-def test_memq_with_gamma_0_is_memrl_on_1000_random_traces(monkeypatch, request):
+def test_memq_with_gamma_0_is_memrl_on_random_traces(monkeypatch, request):
     same = {"gate": -1.0, "epsilon": 0.0, "q_init": "middle", "alpha": 0.3}
     monkeypatch.setattr(memq_rule, "rank", memrl_rule.rank)  # selections are to be equal, so that updates can be
     _rule.cache_clear()

@@ -116,6 +116,7 @@ def test_memq_raises_the_value_of_the_first_stage_and_memrl_does_not():
     assert memq["first_choice"].mean() > memrl["first_choice"].mean()
 
 
+@pytest.mark.slow
 def test_wrong_provenance_hurts():
     right, wrong = chain("memq", gamma=0.8, trace=0.9), chain("memq", 1.0, gamma=0.8, trace=0.9)
     assert wrong["first_gap"].mean() < right["first_gap"].mean() - 0.05
@@ -149,7 +150,7 @@ def test_memlift_credits_the_stages_whose_receipts_are_settled():
     assert every["late"].mean() > last["late"].mean() + 0.05
 
 
-@pytest.mark.parametrize(("p0", "p1"), [(0.02, 0.3), (0.1, 0.4)])
+@pytest.mark.parametrize(("p0", "p1"), [(0.02, 0.3), pytest.param(0.1, 0.4, marks=pytest.mark.slow)])
 def test_where_success_is_rare_what_helps_is_not_taken_for_harm(p0, p1):
     """A tenth of success was taken for harm: late regret .18 and .14 where similarity alone has .01."""
     world = {"p0": p0, "p1": p1, "penalty": 0.01, "passes": 16}

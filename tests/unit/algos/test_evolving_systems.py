@@ -49,7 +49,8 @@ def settings(name, folder, **more):
     return import_module(f"evolvent.algos.{name}").Config(**(base | more), plan=plan)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_satori_learns_to_answer_again_and_better(writer, tmp_path, seed):
     folder, seen, _ = started("satori", settings("satori", writer, seed=seed, updates=8, imitate=3), tmp_path / "run")
     got = [row["return"] for row in rows(folder)]

@@ -94,6 +94,7 @@ def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
     assert fmean(row["success_mean"] for row in rows[-3:]) > 2 * fmean(row["success_mean"] for row in rows[:3])
 
 
+@pytest.mark.slow
 def test_labels_by_the_schedule_of_medss_take_fewer_samples(writer, tmp_path):
     config = settings("openr", writer, samples=(8, 2), labels="soft", how="grpo", updates=1, questions=4)
     start("openr", config, tmp_path / "run")
@@ -104,6 +105,7 @@ def test_labels_by_the_schedule_of_medss_take_fewer_samples(writer, tmp_path):
         start("openr", settings("openr", "nothing", samples=(2, 8)), tmp_path / "refused")
 
 
+@pytest.mark.slow
 def test_a_process_model_learns_from_lines_that_were_changed(writer, tmp_path):
     config = settings("openr", writer, how="tppo", labels="mutants", updates=1)
     start("openr", config, tmp_path / "run")
@@ -194,7 +196,7 @@ def test_process_rewards_are_normalised_as_by_hand():
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("ts_llm", {"value": "probe", "seed": 2}), ("openr", {"how": "appo"}),
+    [("ts_llm", {"value": "probe", "seed": 2}), pytest.param("openr", {"how": "appo"}, marks=pytest.mark.slow),
      pytest.param("ts_llm", {"value": "lora"}, marks=pytest.mark.slow),
      pytest.param("openr", {"how": "tppo", "labels": "soft", "outcome": 1.0}, marks=pytest.mark.slow)],
 )  # fmt: skip

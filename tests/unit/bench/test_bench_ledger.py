@@ -1,8 +1,11 @@
 """The benchmark compares two ledgers that agree, and the arrays win where there is work to do."""
 
+import pytest
+
 from evolvent.bench import ledger
 
 
+@pytest.mark.slow
 def test_runs_small_and_both_ledgers_agree(monkeypatch):
     monkeypatch.setattr(ledger, "EPISODES", 100)
     result = ledger.run(seed=1)
