@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from evolvent.cli.memory.audit import audit
 from evolvent.memory.memory import Memory
 
+OMISSION = {"omit": 0.2}  # an alarm needs outcomes without a lesson
 NO_SOURCES = {"strength": 1e9}  # pseudo-outcomes behind the prior: so many that a source's record never counts
 
 
@@ -27,14 +28,13 @@ class Arm(NamedTuple):
 ARMS = {
     "rag": Arm("rag", {}),
     "memrl": Arm("memrl", {}),
-    "memlift, no omission": Arm("memlift", {"omit": 0.0, "omit_harmful": 0.0}),
-    "memlift, no random omission": Arm("memlift", {"omit": 0.0}),
+    "memlift, omission": Arm("memlift", OMISSION),
     "memlift, no source weights": Arm("memlift", NO_SOURCES),
     "memlift": Arm("memlift", {}),
     "memlift, action told": Arm("memlift", {}, told=True),
-    "memlift + quarantine at 1": Arm("memlift", {}, alarms=1),
-    "memlift + quarantine at 3": Arm("memlift", {}, alarms=3),
-    "memlift + quarantine at 1, no descendants": Arm("memlift", {}, alarms=1, descendants=False),
+    "memlift + quarantine at 1": Arm("memlift", OMISSION, alarms=1),
+    "memlift + quarantine at 3": Arm("memlift", OMISSION, alarms=3),
+    "memlift + quarantine at 1, no descendants": Arm("memlift", OMISSION, alarms=1, descendants=False),
 }
 
 

@@ -65,19 +65,18 @@ SOURCES = {
 }
 ABOUT = """**Source weights**: a lesson's start gives way to the record of its source. **Noting who wrote what**: the
 same against a memory in which every lesson has one source, so that what is left is the knowledge of the source.
-**Omission and withholding** against neither leaving lessons out by chance nor withholding what always fails; **random
-omission alone** against withholding only. **Telling the action**: settle hears whose procedure the agent followed.
-**Quarantine at n alarms**: after each pass, a source is quarantined when the audit calls n of its lessons harmful and
-these are half of its lessons that were tried. **Descendants too**: with what was written under them."""
+**Omission**: lessons are left out by chance (`omit=0.2`), so that harm can be seen and withheld. **Telling the
+action**: settle hears whose procedure the agent followed. **Quarantine at n alarms**: after each pass, a source is
+quarantined when the audit calls n of its lessons harmful and these are half of its lessons that were tried.
+**Descendants too**: with what was written under them."""
 SAME = "memlift, all from one source"  # an arm of the table only: memlift where no source is noted
 PAIRS = (
     ("source weights", "memlift", "memlift, no source weights"),
     ("noting who wrote what", "memlift", SAME),
-    ("omission and withholding", "memlift", "memlift, no omission"),
-    ("random omission alone", "memlift", "memlift, no random omission"),
+    ("omission (off by default)", "memlift, omission", "memlift"),
     ("telling the action", "memlift, action told", "memlift"),
-    ("quarantine at 1 alarm", "memlift + quarantine at 1", "memlift"),
-    ("quarantine at 3 alarms", "memlift + quarantine at 3", "memlift"),
+    ("quarantine at 1 alarm", "memlift + quarantine at 1", "memlift, omission"),
+    ("quarantine at 3 alarms", "memlift + quarantine at 3", "memlift, omission"),
     ("descendants too", "memlift + quarantine at 1", "memlift + quarantine at 1, no descendants"),
     ("memlift against memrl", "memlift", "memrl"),
 )

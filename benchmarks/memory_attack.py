@@ -43,10 +43,9 @@ PARTS = ("control", "spread", "sources", "same", "one", "laundered")
 def attacks(part: str) -> list[tuple[Attack, dict[str, Any], tuple[str, ...]]]:
     """The attacks of a part with the world's options and the arms that meet them."""
     every = tuple(ARMS)[:-1]
-    rare = ("memlift, action told", "memlift + quarantine at 3", "memlift, no random omission")
-    main = tuple(a for a in every if a not in rare)
-    by_k = {20: every, 5: (*main, rare[2]), 1: main}
-    few = ("memlift, no source weights", "memlift", "memlift + quarantine at 1")
+    main = tuple(a for a in every if a not in ("memlift, action told", "memlift + quarantine at 3"))
+    by_k = {20: every, 5: main, 1: main}
+    few = ("memlift, no source weights", "memlift", "memlift, omission", "memlift + quarantine at 1")
     laundering = (*few[1:], "memlift + quarantine at 1, no descendants")
     return {
         "control": [(Attack("none", 0), {}, every), (Attack("none", 0), NOISE, few[1:])],
