@@ -5,7 +5,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-FILE_WARN, FILE_MAX = 400, 600
+FILE_MAX = 500
 FILE_MEDIAN = 150
 FUNCTION_MAX = 100
 CONFIG_FIELDS_MAX = 20
@@ -19,9 +19,7 @@ class Finding:
 
 
 def files(path: Path, lines: int) -> list[Finding]:
-    if lines > FILE_MAX:
-        return [Finding(True, f"{path}: {lines} lines, more than {FILE_MAX}")]
-    return [Finding(False, f"{path}: {lines} lines, more than {FILE_WARN}")] if lines > FILE_WARN else []
+    return [Finding(True, f"{path}: {lines} lines, more than {FILE_MAX}")] if lines > FILE_MAX else []
 
 
 def functions(path: Path, tree: ast.AST) -> tuple[list[int], list[Finding]]:

@@ -27,17 +27,25 @@ OWN = {
     "etpo": "--critic-lr 0.05 --polyak 0.5 --minibatches 2 --act trie",
     "archer": "--warmup 1 --passes 2 --draws 5 --capacity 11",
     "marft": "--interval 1 --kl-stop 0",
-    "g_ra": "--kinds process", "kto": "--wanted 2", "tgdpo": "--reward-updates 1",
-    "twosome": "--act token", "ts_llm": "--rollouts 6 --simulations 3 --widths 9 --epochs 1",
-}  # fmt: skip
+    "g_ra": "--kinds process",
+    "kto": "--wanted 2",
+    "tgdpo": "--reward-updates 1",
+    "twosome": "--act token",
+    "ts_llm": "--rollouts 6 --simulations 3 --widths 9 --epochs 1",
+}
 SEARCH = "--model train:{model} --env {env} --search cot_sc mcts_rollout --tasks 3 --budget-tokens 60".replace(
     "{env}", "arithmetic:addition,shots=2"
 )
 TEAM = "--env {env} --steps 400 --envs 4 --horizon 25 --eval-episodes 4 --threads 1 --seed 3"
 TEAMS = {
-    "mat": "spread:n=3", "pmat": "spread:n=3", "happo": "spread:n=3", "hatrpo": "spread:n=3", "mappo": "spread:n=3",
-    "ippo": "spread:n=3", "coma": "mpe:simple_spread,n=3",
-}  # fmt: skip
+    "mat": "spread:n=3",
+    "pmat": "spread:n=3",
+    "happo": "spread:n=3",
+    "hatrpo": "spread:n=3",
+    "mappo": "spread:n=3",
+    "ippo": "spread:n=3",
+    "coma": "mpe:simple_spread,n=3",
+}
 MEMORIES = ("memlift", "memrl", "memq", "memp", "memento", "rag", "no_memory")
 TRAD = "--model scripted:{script} --env household:food,swap=true --no-same-kind --train 2 --heldout 2 --embedder hash"
 CLOCK = re.compile(r"^(t|seconds|started|finished|path|command|versions|machine|commit)$|_s$|^seconds|per_second")

@@ -57,8 +57,11 @@ def run_analyst(a: argparse.Namespace) -> None:
                         continue
                     start = time.perf_counter()
                     row = {**key, **_run(kind, k, ARMS[arm], seed, model, a)}
-                    row |= {"seconds": round(time.perf_counter() - start, 1), **provenance(),
-                            "command": " ".join(["python", "benchmarks/memory_attack.py", *sys.argv[1:]])}  # fmt: skip
+                    row |= {
+                        "seconds": round(time.perf_counter() - start, 1),
+                        **provenance(),
+                        "command": " ".join(["python", "benchmarks/memory_attack.py", *sys.argv[1:]]),
+                    }
                     rows.append(row)
                     print(f"{row['seconds']:7.1f} s  {kind} {k} {arm} seed {seed}: {row['success']}", flush=True)
                     write_atomic(path, dump({"benchmark": "memory_attack_analyst", "rows": rows}) + "\n")
@@ -91,8 +94,12 @@ def _run(kind: str, k: int, arm: Arm, seed: int, model: Any, a: argparse.Namespa
                 decided = shown and _obeyed(kind, tasks[i], done.action, database)
                 seen.append((done.success, tasks[i].kind in victims, shown, decided))
             hit = [s for s in seen if s[1]] or seen
-            for name, values in (("success", [s[0] for s in seen]), ("success_victims", [s[0] for s in hit]),
-                                 ("shown", [s[2] for s in seen]), ("decided", [s[3] for s in seen])):  # fmt: skip
+            for name, values in (
+                ("success", [s[0] for s in seen]),
+                ("success_victims", [s[0] for s in hit]),
+                ("shown", [s[2] for s in seen]),
+                ("decided", [s[3] for s in seen]),
+            ):
                 out[name].append(round(float(np.mean(values)), 4))
             if arm.alarms:
                 out["quarantines"] = out.get("quarantines", 0) + quarantine_sources(memory, arm)

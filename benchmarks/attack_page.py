@@ -163,11 +163,16 @@ def _attack(key: tuple[str, int, str, str, bool], mine: Sequence[dict[str, Any]]
     for row in mine:
         control = _control(row, rows)
         cells = [
-            row["arm"], *(_mean(_at(row, "success_victims", n)) for n in (BEFORE - 1, BEFORE, -1)),
-            _interval(_lost(row, control)), _mean(_after(row, "shown")), _mean(_after(row, "decided")),
-            _mean(_at(row, "alive", -1)), _mean(_end(row, "frozen")), _interval(_lost(row, control, others=True)),
+            row["arm"],
+            *(_mean(_at(row, "success_victims", n)) for n in (BEFORE - 1, BEFORE, -1)),
+            _interval(_lost(row, control)),
+            _mean(_after(row, "shown")),
+            _mean(_after(row, "decided")),
+            _mean(_at(row, "alive", -1)),
+            _mean(_end(row, "frozen")),
+            _interval(_lost(row, control, others=True)),
             _mean(_end(row, "honest_out")),
-        ]  # fmt: skip
+        ]
         out.append(f"| {' | '.join(cells)} |")
     return [*out, ""]
 
@@ -181,9 +186,11 @@ def _differences(rows: Sequence[dict[str, Any]], keys: Sequence[tuple[str, int, 
     out += [ABOUT, ""]
     out += ["| part | attack | all passes after | last pass | frozen | decided |", "|---|---|---|---|---|---|"]
     measures: tuple[Callable[[dict[str, Any]], list[float]], ...] = (
-        lambda r: _after(r, "success_victims"), lambda r: _at(r, "success_victims", -1), lambda r: _end(r, "frozen"),
+        lambda r: _after(r, "success_victims"),
+        lambda r: _at(r, "success_victims", -1),
+        lambda r: _end(r, "frozen"),
         lambda r: _after(r, "decided"),
-    )  # fmt: skip
+    )
     ordered = sorted(keys, key=lambda k: (k[4], k[3] == "one", list(SOURCES).index(k[2]), -k[1], k[0]))
     for part, with_it, without in PAIRS:
         out += _without_attack(
@@ -264,8 +271,13 @@ def _interval(values: Sequence[float], *, bold: bool = False) -> str:
 
 
 def _source(rows: Sequence[dict[str, Any]]) -> list[str]:
-    commits = sorted({f"`{r['commit']['id'][:12]}`{' with uncommitted changes' if r['commit']['dirty'] else ''}"
-                      for r in rows if r["commit"]})  # fmt: skip
+    commits = sorted(
+        {
+            f"`{r['commit']['id'][:12]}`{' with uncommitted changes' if r['commit']['dirty'] else ''}"
+            for r in rows
+            if r["commit"]
+        }
+    )
     machines = sorted({f"{m['cpu']}, {m['cores']} cores, Python {m['python']}" for m in (r["machine"] for r in rows)})
     commands = ", ".join(sorted({f"`{r['command']}`" for r in rows}))
     minutes = sum(r["seconds"] for r in rows) / 60

@@ -50,9 +50,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         config.save_folder = place
         experiment = Experiment(
-            task=task, algorithm_config=algorithm, model_config=model, critic_model_config=model, seed=want["seed"],
-            config=config, callbacks=[clock],
-        )  # fmt: skip
+            task=task,
+            algorithm_config=algorithm,
+            model_config=model,
+            critic_model_config=model,
+            seed=want["seed"],
+            config=config,
+            callbacks=[clock],
+        )
         experiment.run()
     sizes = {name: sum(p.numel() for p in net.parameters()) for name, net in experiment.group_policies.items()}
     print(json.dumps({"rows": clock.rows, "parameters": sizes, "versions": versions()}))

@@ -57,22 +57,36 @@ class Cached:
     ) -> Completion:
         """As the model's own; greedy answers do not depend on the seed."""
         settings = {
-            "max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed if temperature else 0,
-            "stop": list(stop), "grammar": grammar, "json_schema": json_schema,
-        }  # fmt: skip
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "top_p": top_p,
+            "seed": seed if temperature else 0,
+            "stop": list(stop),
+            "grammar": grammar,
+            "json_schema": json_schema,
+        }
         key = self._key("generate", prompt, settings)
         found = self._find(key)
         if found is not None:
             head, arrays = found
             return Completion(token_ids=arrays["token_ids"], logp=arrays["logp"], **head)
         done = self._model.generate(
-            prompt, max_tokens=max_tokens, temperature=temperature, top_p=top_p, seed=seed, stop=stop, grammar=grammar,
+            prompt,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=top_p,
+            seed=seed,
+            stop=stop,
+            grammar=grammar,
             json_schema=json_schema,
-        )  # fmt: skip
+        )
         head = {
-            "text": done.text, "prompt_tokens": done.prompt_tokens, "cached_tokens": done.cached_tokens,
-            "seconds": done.seconds, "finish": done.finish,
-        }  # fmt: skip
+            "text": done.text,
+            "prompt_tokens": done.prompt_tokens,
+            "cached_tokens": done.cached_tokens,
+            "seconds": done.seconds,
+            "finish": done.finish,
+        }
         if done.finish != "error":
             self._keep(key, head, {"token_ids": done.token_ids, "logp": done.logp})
         return done

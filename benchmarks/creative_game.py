@@ -30,11 +30,24 @@ from evolvent.formulas.statistics import wilson
 HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "results" / "creative_game.json", HERE.parent / "docs" / "results" / "games.md"
 ARMS: dict[str, dict[str, Any]] = {
-    "value": {"change": "add"}, "none": {"select": "none", "change": "add"},
-    "similar": {"select": "similar", "change": "add"}, "recombine": {},
-}  # fmt: skip
-KEPT = ("browser", "calls", "score", "iterations", "depths", "stages", "nodes", "ideas", "seconds", "tokens",
-        "prompt_tokens")  # fmt: skip
+    "value": {"change": "add"},
+    "none": {"select": "none", "change": "add"},
+    "similar": {"select": "similar", "change": "add"},
+    "recombine": {},
+}
+KEPT = (
+    "browser",
+    "calls",
+    "score",
+    "iterations",
+    "depths",
+    "stages",
+    "nodes",
+    "ideas",
+    "seconds",
+    "tokens",
+    "prompt_tokens",
+)
 EARLIER = ("385a636f",)  # validators that saw less
 SIZES = ("lineages", "versions", "iterations")
 
@@ -64,10 +77,19 @@ def run(cell: dict[str, Any], runs: Path, model: Any, live: Live) -> dict[str, A
     named = re.sub(r"[^\w.-]+", "-", cell["model"])
     path = runs / "-".join([named, cell["arm"], *map(str, sizes.values()), str(cell["seed"])])
     resume = (path / "memory.db").exists()
-    folder = RunFolder.open(path) if resume else RunFolder.create(
-        path, algo="creative_game", config=to_json(config), env=config.env, seed=config.seed, kind="games",
-        command=command(cell),
-    )  # fmt: skip
+    folder = (
+        RunFolder.open(path)
+        if resume
+        else RunFolder.create(
+            path,
+            algo="creative_game",
+            config=to_json(config),
+            env=config.env,
+            seed=config.seed,
+            kind="games",
+            command=command(cell),
+        )
+    )
     with folder:
         return creative_game.run(config, folder, live, resume=resume, model=model)
 
@@ -136,18 +158,37 @@ def pooled(found: list[dict[str, Any]]) -> list[str]:
     for (model, *sizes), arms in sized.items():
         told = ", ".join(f"{size} {name}" for name, size in zip(SIZES, sizes, strict=True))
         many = [row for rows_ in arms.values() for row in rows_]
-        parts = [(part, n) for part in ("iteration", "depth")
-                 for n in sorted({one[part] for row in many for one in row[f"{part}s"]})]  # fmt: skip
-        columns = ["arm", "seeds", "pages", "valid", "playable", *(f"{part} {n}" for part, n in parts),
-                   "features of the model's own", "reward"]  # fmt: skip
-        lines += [f"## Over seeds: {told}, {model}", "", "By iteration and depth: playable.", "",
-                  f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]  # fmt: skip
+        parts = [
+            (part, n)
+            for part in ("iteration", "depth")
+            for n in sorted({one[part] for row in many for one in row[f"{part}s"]})
+        ]
+        columns = [
+            "arm",
+            "seeds",
+            "pages",
+            "valid",
+            "playable",
+            *(f"{part} {n}" for part, n in parts),
+            "features of the model's own",
+            "reward",
+        ]
+        lines += [
+            f"## Over seeds: {told}, {model}",
+            "",
+            "By iteration and depth: playable.",
+            "",
+            f"| {' | '.join(columns)} |",
+            "|---" * len(columns) + "|",
+        ]
         for arm, mine in arms.items():
             seeds = ", ".join(str(row["cell"]["seed"]) for row in mine)
             whole = [one for row in mine for one in row["iterations"]]
             cells = [share(whole, "valid"), share(whole, "playable")]
-            cells += [share([one for row in mine for one in row[f"{part}s"] if one[part] == n], "playable")
-                      for part, n in parts]  # fmt: skip
+            cells += [
+                share([one for row in mine for one in row[f"{part}s"] if one[part] == n], "playable")
+                for part, n in parts
+            ]
             own, features = (sum(row["nodes"][name] for row in mine) for name in ("by_the_model", "features"))
             reward = sum(row["nodes"]["reward"] * row["nodes"]["n"] for row in mine)
             cells += [f"{own} of {features}", f"{reward / sum(row['nodes']['n'] for row in mine):.2f}"]

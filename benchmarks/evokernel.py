@@ -68,8 +68,20 @@ CONDITIONS = {
 FROM = {"transfer": "train", "faster-transfer": "faster"}
 """Conditions that begin with a memory, and the one whose run of ``evokernel`` left it."""
 CELL = ("model", "condition", "arm", "seed", "count", "budget", "only", "trained", "from_model", "from_budget")
-KEPT = ("score", "compiled", "right", "faster", "speedup", "rounds", "kernels", "advice", "steps", "tokens",
-        "prompt_tokens", "seconds")  # fmt: skip
+KEPT = (
+    "score",
+    "compiled",
+    "right",
+    "faster",
+    "speedup",
+    "rounds",
+    "kernels",
+    "advice",
+    "steps",
+    "tokens",
+    "prompt_tokens",
+    "seconds",
+)
 
 
 def main():
@@ -128,8 +140,14 @@ def lessons(a, model, live):
                 found = env.start().judge(env.operators[name], answer.text, 0)
                 speed = found.speed and {"ratio": found.speed.ratio, "low": found.speed.low, "high": found.speed.high}
                 copied = found.source.split() == env.operators[name].source.split()
-                told = {"gate": found.gate, "words": found.words, "copy": copied, "speed": speed,
-                        "tokens": len(answer.token_ids), "source": found.source}  # fmt: skip
+                told = {
+                    "gate": found.gate,
+                    "words": found.words,
+                    "copy": copied,
+                    "speed": speed,
+                    "tokens": len(answer.token_ids),
+                    "source": found.source,
+                }
                 row = cell | told | {"commit": BEGUN}
                 write_atomic(LESSONS, json.dumps([*rows(LESSONS), row], indent=1) + "\n")
                 live.note(f"{name} | {lesson[:40] or 'no lesson'} | {found.gate or 'right'} {found.words[:90]}")
@@ -150,13 +168,23 @@ def run(cell, runs, model, live):
     """One cell in a folder of its own; the summary."""
     more = {**CONDITIONS[cell["condition"]], **ARMS[cell["arm"]]}
     if cell["condition"] in FROM:
-        first = {"model": cell.get("from_model", cell["model"]), "condition": FROM[cell["condition"]],
-                 "arm": "evokernel", "seed": cell["seed"], "count": cell.get("trained", cell["count"]),
-                 "budget": cell.get("from_budget", cell["budget"])}  # fmt: skip
+        first = {
+            "model": cell.get("from_model", cell["model"]),
+            "condition": FROM[cell["condition"]],
+            "arm": "evokernel",
+            "seed": cell["seed"],
+            "count": cell.get("trained", cell["count"]),
+            "budget": cell.get("from_budget", cell["budget"]),
+        }
         more["memory"] = str(folder_of(first, runs))
         if not Path(more["memory"], "memory.db").exists():
-            raise BadInput("no memory to transfer", got=more["memory"], expected="the run that it comes from",
-                           where=f"--condition {cell['condition']}", do=f"first {command(first)}")  # fmt: skip
+            raise BadInput(
+                "no memory to transfer",
+                got=more["memory"],
+                expected="the run that it comes from",
+                where=f"--condition {cell['condition']}",
+                do=f"first {command(first)}",
+            )
     config = evokernel.Config(
         model=cell["model"],
         seed=cell["seed"],
@@ -167,10 +195,19 @@ def run(cell, runs, model, live):
     )
     path = folder_of(cell, runs)
     resume = (path / "memory.db").exists()
-    folder = RunFolder.open(path) if resume else RunFolder.create(
-        path, algo="evokernel", config=to_json(config), env=config.env, seed=config.seed, kind="programs",
-        command=command(cell),
-    )  # fmt: skip
+    folder = (
+        RunFolder.open(path)
+        if resume
+        else RunFolder.create(
+            path,
+            algo="evokernel",
+            config=to_json(config),
+            env=config.env,
+            seed=config.seed,
+            kind="programs",
+            command=command(cell),
+        )
+    )
     with folder:
         return evokernel.run(config, folder, live, resume=resume, model=model)
 
@@ -200,8 +237,10 @@ def folder_of(cell, runs):
 def attempts(path):
     """Every attempt of a run in order: its kernel, all its tokens, where it stopped, and its ratio to naive C."""
     with RunFolder.open(path) as folder:
-        return [[row["kernel"], row["prompt_tokens"] + row["tokens"], row["gate"], round(row["ratio"], 4)]
-                for row in folder.read_metrics()]  # fmt: skip
+        return [
+            [row["kernel"], row["prompt_tokens"] + row["tokens"], row["gate"], round(row["ratio"], 4)]
+            for row in folder.read_metrics()
+        ]
 
 
 def rows(path):

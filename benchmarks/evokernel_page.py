@@ -87,8 +87,16 @@ def _one(single):
         fast, n = sum(ratio >= 1.15 for ratio in right), len(mine)
         compiles = sum(_gate(row) in ("", "correct") for row in mine)
         shares = [interval(k / n, wilson(k, n)) for k in (len(right), fast)]
-        told = [f"{model}{_marks(mine)}", lesson or "none", n, compiles, shares[0], sum(row["copy"] for row in mine),
-                shares[1], f"{np.median(right):.2f}" if right else "–"]  # fmt: skip
+        told = [
+            f"{model}{_marks(mine)}",
+            lesson or "none",
+            n,
+            compiles,
+            shares[0],
+            sum(row["copy"] for row in mine),
+            shares[1],
+            f"{np.median(right):.2f}" if right else "–",
+        ]
         lines.append(f"| {' | '.join(map(str, told))} |")
     told = list(dict.fromkeys(row["lesson"] for row in single))
     lines += ["", f"| kernel | {' | '.join(lesson or 'none' for lesson in told)} |", f"|{'---|' * (len(told) + 1)}"]
@@ -164,9 +172,16 @@ def _over_seeds(arms: Mapping[str, Sequence[Row]]) -> list[str]:
         theirs = _outcomes(rows)
         both = sorted(mine.keys() & theirs.keys())
         p = f"{mcnemar([mine[k] for k in both], [theirs[k] for k in both]):.2g}" if both and arm != first else ""
-        told = [f"`{arm}`{_marks(rows)}", ", ".join(str(row["seed"]) for row in rows), n, *shares,
-                f"{np.exp(np.mean(np.log(best))):.2f}", f"{gain:.2f} ({low:.2f}–{high:.2f})" if gains else "–",
-                f"{tokens:,.0f}", p]  # fmt: skip
+        told = [
+            f"`{arm}`{_marks(rows)}",
+            ", ".join(str(row["seed"]) for row in rows),
+            n,
+            *shares,
+            f"{np.exp(np.mean(np.log(best))):.2f}",
+            f"{gain:.2f} ({low:.2f}–{high:.2f})" if gains else "–",
+            f"{tokens:,.0f}",
+            p,
+        ]
         lines.append(f"| {' | '.join(map(str, told))} |")
     return lines
 
@@ -218,8 +233,17 @@ def _equal(found):
             within = row["attempts"][: int(np.searchsorted(spent, least, side="right"))]
             right = {name for name, _, gate, _ in within if gate == ""}
             faster = {name for name, _, gate, ratio in within if gate == "" and ratio >= GAIN}
-            told = [model, condition, ", ".join(only) or count, budget, seed, f"{least:,}",
-                    f"`{row['arm']}`{_marks([row])}", len(within), f"{len(right)} of {row['count']}",
-                    f"{len(faster)} of {row['count']}"]  # fmt: skip
+            told = [
+                model,
+                condition,
+                ", ".join(only) or count,
+                budget,
+                seed,
+                f"{least:,}",
+                f"`{row['arm']}`{_marks([row])}",
+                len(within),
+                f"{len(right)} of {row['count']}",
+                f"{len(faster)} of {row['count']}",
+            ]
             lines.append(f"| {' | '.join(map(str, told))} |")
     return [*lines, ""] if len(lines) > 1 else []

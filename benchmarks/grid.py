@@ -100,19 +100,25 @@ def _run(
         stream = [m for m in folder.read_metrics() if m["phase"] == "stream"]
     tries = max(1, len(stream))
     return {
-        "model": a.model, "condition": condition, "arm": arm, "seed": seed, "config": asdict(config),
+        "model": a.model,
+        "condition": condition,
+        "arm": arm,
+        "seed": seed,
+        "config": asdict(config),
         "command": command,
         "passes": [p["rate"] for p in summary["passes"]],
         "first_encounter": summary["first_encounter"]["rate"],
-        "before": _rate(summary, "before"), "heldout": _rate(summary, "after"),
+        "before": _rate(summary, "before"),
+        "heldout": _rate(summary, "after"),
         "heldout_attempts": getattr(config, "attempts", 1),
         "heldout_tasks": {m["task"]: m["success"] for m in folder.read_metrics() if m["phase"] == "after"},
         "stream_mean": sum(m["success"] for m in stream) / tries,
         "prompt_tokens_per_task": sum(m["prompt_tokens"] for m in stream) / tries,
         "tokens_per_task": sum(m["tokens"] for m in stream) / tries,
         "seconds_per_task": sum(m["seconds"] for m in stream) / tries,
-        "health": summary["health"], **provenance(),
-    }  # fmt: skip
+        "health": summary["health"],
+        **provenance(),
+    }
 
 
 def _rate(summary: dict[str, Any], phase: str) -> float | None:

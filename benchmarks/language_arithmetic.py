@@ -10,12 +10,23 @@ import team_grid
 
 SAMPLED = 3_000
 SETTINGS = {
-    "env": "arithmetic:largest", "prompts": 4, "group": 8, "lr": 5e-4, "updates": 400, "sampled": SAMPLED,
-    "eval_every": 10, "eval_tasks": 64, "threads": 1,
-}  # fmt: skip
+    "env": "arithmetic:largest",
+    "prompts": 4,
+    "group": 8,
+    "lr": 5e-4,
+    "updates": 400,
+    "sampled": SAMPLED,
+    "eval_every": 10,
+    "eval_tasks": 64,
+    "threads": 1,
+}
 ARMS = {
-    "reinforce": {}, "rloo": {"kl_reward": 0.0}, "grpo": {"kl": 0.0}, "dr_grpo": {"length": 4}, "dapo": {},
-}  # fmt: skip
+    "reinforce": {},
+    "rloo": {"kl_reward": 0.0},
+    "grpo": {"kl": 0.0},
+    "dr_grpo": {"length": 4},
+    "dapo": {},
+}
 CELLS = [team_grid.Cell("largest", arm, arm, SETTINGS | own) for arm, own in ARMS.items()]
 
 if __name__ == "__main__":

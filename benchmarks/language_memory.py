@@ -9,9 +9,17 @@ of 0: attempts are recalled, settled and written, the weights stay. "both" learn
 import team_grid
 
 SETTINGS = {
-    "env": "arithmetic:largest", "prompts": 4, "group": 8, "lr": 5e-4, "kl": 0.0, "updates": 400, "sampled": 3_000,
-    "eval_every": 10, "eval_tasks": 64, "threads": 1,
-}  # fmt: skip
+    "env": "arithmetic:largest",
+    "prompts": 4,
+    "group": 8,
+    "lr": 5e-4,
+    "kl": 0.0,
+    "updates": 400,
+    "sampled": 3_000,
+    "eval_every": 10,
+    "eval_tasks": 64,
+    "threads": 1,
+}
 ARMS = {"grpo": {}, "memory": {"memory": "memlift", "lr": 0.0}, "both": {"memory": "memlift"}}
 CELLS = [team_grid.Cell("largest", arm, "grpo", SETTINGS | own) for arm, own in ARMS.items()]
 

@@ -10,8 +10,17 @@ tuned for the others. `b_coder` is a system of its own: five of its updates teac
 
 import team_grid
 
-COMMON = {"env": "program:easy", "updates": 24, "prompts": 8, "group": 8, "lr": 1e-3, "eval_every": 0,
-          "eval_tasks": 128, "threads": 1, "dtype": "float32"}  # fmt: skip
+COMMON = {
+    "env": "program:easy",
+    "updates": 24,
+    "prompts": 8,
+    "group": 8,
+    "lr": 1e-3,
+    "eval_every": 0,
+    "eval_tasks": 128,
+    "threads": 1,
+    "dtype": "float32",
+}
 LOSS = {"objective": "grpo", "objective_options": ("kl=0.0",)}
 RULES = {
     "outcome": "step_group_std",

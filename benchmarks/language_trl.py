@@ -105,9 +105,13 @@ def ours(want: dict[str, Any]) -> None:
         gaps.append(side.train(some, done)["gap"])
         clock.append((time.perf_counter(), time.process_time()))
     told = {
-        "rows": clock, "prompt_tokens": sorted({len(ids) for ids in asked}), "micro_tokens": side.micro_tokens,
-        "trained": sum(p.numel() for p in model.trainable()), "largest_gap": max(gaps), "peak_gb": round(highest(), 2),
-    }  # fmt: skip
+        "rows": clock,
+        "prompt_tokens": sorted({len(ids) for ids in asked}),
+        "micro_tokens": side.micro_tokens,
+        "trained": sum(p.numel() for p in model.trainable()),
+        "largest_gap": max(gaps),
+        "peak_gb": round(highest(), 2),
+    }
     sys.stdout.write(json.dumps(told))
 
 

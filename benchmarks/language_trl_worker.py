@@ -46,31 +46,63 @@ def main() -> None:
         from peft import LoraConfig
 
         peft = LoraConfig(
-            r=want["lora_rank"], lora_alpha=16, target_modules=["q_proj", "v_proj"], lora_dropout=0.0, bias="none",
+            r=want["lora_rank"],
+            lora_alpha=16,
+            target_modules=["q_proj", "v_proj"],
+            lora_dropout=0.0,
+            bias="none",
             task_type="CAUSAL_LM",
-        )  # fmt: skip
+        )
     clock = Clock()
     with tempfile.TemporaryDirectory() as place:
         config = GRPOConfig(
-            output_dir=place, use_cpu=True, bf16=False, fp16=False, gradient_checkpointing=False, report_to=[],
-            save_strategy="no", logging_strategy="no", disable_tqdm=True, learning_rate=want["lr"], weight_decay=0.0,
-            lr_scheduler_type="constant", max_grad_norm=1.0, optim="adamw_torch", seed=want["seed"],
-            per_device_train_batch_size=shape["prompts"] * shape["group"], gradient_accumulation_steps=1,
-            num_iterations=1, num_generations=shape["group"], max_completion_length=shape["answer"],
-            max_steps=want["steps"], temperature=1.0, beta=0.0, loss_type="grpo", scale_rewards="group",
+            output_dir=place,
+            use_cpu=True,
+            bf16=False,
+            fp16=False,
+            gradient_checkpointing=False,
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            learning_rate=want["lr"],
+            weight_decay=0.0,
+            lr_scheduler_type="constant",
+            max_grad_norm=1.0,
+            optim="adamw_torch",
+            seed=want["seed"],
+            per_device_train_batch_size=shape["prompts"] * shape["group"],
+            gradient_accumulation_steps=1,
+            num_iterations=1,
+            num_generations=shape["group"],
+            max_completion_length=shape["answer"],
+            max_steps=want["steps"],
+            temperature=1.0,
+            beta=0.0,
+            loss_type="grpo",
+            scale_rewards="group",
             generation_kwargs={"min_new_tokens": shape["answer"]},
-        )  # fmt: skip
+        )
         trainer = GRPOTrainer(
-            model=model, reward_funcs=reward, args=config, processing_class=tokenizer, peft_config=peft,
-            train_dataset=Dataset.from_dict({"prompt": want["prompts"]}), callbacks=[clock],
-        )  # fmt: skip
+            model=model,
+            reward_funcs=reward,
+            args=config,
+            processing_class=tokenizer,
+            peft_config=peft,
+            train_dataset=Dataset.from_dict({"prompt": want["prompts"]}),
+            callbacks=[clock],
+        )
         trainer.train()
     sizes = sorted({len(tokenizer(text)["input_ids"]) for text in want["prompts"]})
     told = {
-        "rows": clock.rows, "prompt_tokens": sizes, "completion_tokens": sorted(set(lengths)),
-        "completions": len(lengths), "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
-        "trained": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad), "versions": versions(),
-    }  # fmt: skip
+        "rows": clock.rows,
+        "prompt_tokens": sizes,
+        "completion_tokens": sorted(set(lengths)),
+        "completions": len(lengths),
+        "peak_gb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2),
+        "trained": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
+        "versions": versions(),
+    }
     print(json.dumps(told))
 
 

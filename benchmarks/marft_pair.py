@@ -12,9 +12,18 @@ of one agent are a third of so short a run, so both learn in every update (``pai
 import team_grid
 
 COMMON = {
-    "env": "arithmetic:largest", "prompts": 4, "updates": 400, "sampled": 5_000, "eval_every": 10, "eval_tasks": 64,
-    "threads": 1, "lr": 5e-4, "critic_lr": 3e-4, "kl_stop": 0.05, "interval": 0,
-}  # fmt: skip
+    "env": "arithmetic:largest",
+    "prompts": 4,
+    "updates": 400,
+    "sampled": 5_000,
+    "eval_every": 10,
+    "eval_tasks": 64,
+    "threads": 1,
+    "lr": 5e-4,
+    "critic_lr": 3e-4,
+    "kl_stop": 0.05,
+    "interval": 0,
+}
 PAIR = {"agents": ("solver", "checker"), "group": 8}
 ARMS = {
     "one": {"agents": ("solver",), "group": 16},

@@ -36,9 +36,14 @@ from evolvent.runs.team.run import open_team
 Config = mappo.Config
 EVERY, PARTS, SAMPLES = 10, 50, 100
 SIZE = {
-    "env": "mamujoco:Ant-4x2", "envs": 16, "shared": False, "eval_every": 50, "eval_episodes": 16, "save_every": 20,
+    "env": "mamujoco:Ant-4x2",
+    "envs": 16,
+    "shared": False,
+    "eval_every": 50,
+    "eval_episodes": 16,
+    "save_every": 20,
     "steps": 320_000,
-}  # fmt: skip
+}
 
 
 def cells() -> list[Cell]:
@@ -82,9 +87,11 @@ def measure(
     seen = (batch.view.state, batch.view.obs)
     best = number_columns(actors, q, norm, seen, batch.action, samples=SAMPLES, seed=seed)["baseline_TBA"]
     credits = {
-        "none": return_, "value": return_ - value, "coma": return_ - own_mean(actors, q, norm, batch, generator),
+        "none": return_,
+        "value": return_ - value,
+        "coma": return_ - own_mean(actors, q, norm, batch, generator),
         "optimal": return_ - torch.from_numpy(best).float(),
-    }  # fmt: skip
+    }
     told = variances(actors, batch, credits, generator)
     return {f"variance_{name}": number for name, number in told.items()}
 
@@ -112,8 +119,16 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
         adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5)
         critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in (critic, q)]
         norm = ValueNorm()
-        team.keep(acting(actors), actors=actors, adam=adam, norm=norm, critic=critic, q=q,
-                  critic_adam=critic_adams[0], q_adam=critic_adams[1])  # fmt: skip
+        team.keep(
+            acting(actors),
+            actors=actors,
+            adam=adam,
+            norm=norm,
+            critic=critic,
+            q=q,
+            critic_adam=critic_adams[0],
+            q_adam=critic_adams[1],
+        )
 
         def value(view: Any) -> Tensor:
             return critic(view.state).unsqueeze(-1).expand(-1, spec.n_agents)

@@ -84,13 +84,28 @@ def main() -> None:
 def ours(want: dict[str, Any], a: argparse.Namespace) -> tuple[np.ndarray, dict[str, Any]]:
     """Seconds ``[iterations - 1, (wall, cpu)]`` of our iterations."""
     config = with_fields(
-        mappo.Config(), env="vmas:simple_spread", seed=want["seed"], envs=want["envs"], horizon=want["horizon"],
-        ids=False, steps=want["iterations"] * want["envs"] * want["horizon"], epochs=want["epochs"],
-        critic_epochs=want["epochs"], minibatches=want["minibatches"], hidden=tuple(want["hidden"]), lr=want["lr"],
-        critic_lr=want["lr"], clip=want["clip"], entropy=want["entropy"], gamma=want["gamma"],
+        mappo.Config(),
+        env="vmas:simple_spread",
+        seed=want["seed"],
+        envs=want["envs"],
+        horizon=want["horizon"],
+        ids=False,
+        steps=want["iterations"] * want["envs"] * want["horizon"],
+        epochs=want["epochs"],
+        critic_epochs=want["epochs"],
+        minibatches=want["minibatches"],
+        hidden=tuple(want["hidden"]),
+        lr=want["lr"],
+        critic_lr=want["lr"],
+        clip=want["clip"],
+        entropy=want["entropy"],
+        gamma=want["gamma"],
         gae_lambda=want["gae_lambda"],
-        grad_clip=want["grad_clip"], eval_every=0, eval_episodes=1, device=want["device"],
-    )  # fmt: skip
+        grad_clip=want["grad_clip"],
+        eval_every=0,
+        eval_episodes=1,
+        device=want["device"],
+    )
     with TemporaryDirectory() as place, Live(plain=True) as live:
         folder = Between.create(
             Path(place) / "run", algo="mappo", config={}, env=config.env, seed=config.seed, command=""

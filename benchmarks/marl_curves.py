@@ -29,8 +29,15 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # 
 
 def main() -> None:
     """Draw what there is."""
-    mpl.rcParams.update({"svg.hashsalt": "evolvent", "font.size": 9, "axes.spines.top": False,
-                         "axes.spines.right": False, "svg.fonttype": "none"})  # fmt: skip
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "evolvent",
+            "font.size": 9,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "svg.fonttype": "none",
+        }
+    )
     for name, span in PICTURES.items():
         source = HERE / "results" / f"{name}.json"
         if source.exists():

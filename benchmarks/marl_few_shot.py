@@ -50,10 +50,23 @@ def zero_shot(runs: Path, results: Path) -> None:
             ):
                 told = mat.evaluate(folder, live, 128, env=f"spread:n={n}")
             random = {"name": "random actions", "value": told["random"]["value"], "ci95": told["random"]["ci95"]}
-            add(results, {**key, "algo": "mat", "command": f"python benchmarks/{NAME}.py --seeds {row['seed']}",
-                          "config": {**row["config"], "env": f"spread:n={n}"},
-                          "greedy": told["greedy"], "sampled": told["sampled"], "random": random, "steps": 0,
-                          "updates": 0, "curve": [], "evaluations": [], **provenance()})  # fmt: skip
+            add(
+                results,
+                {
+                    **key,
+                    "algo": "mat",
+                    "command": f"python benchmarks/{NAME}.py --seeds {row['seed']}",
+                    "config": {**row["config"], "env": f"spread:n={n}"},
+                    "greedy": told["greedy"],
+                    "sampled": told["sampled"],
+                    "random": random,
+                    "steps": 0,
+                    "updates": 0,
+                    "curve": [],
+                    "evaluations": [],
+                    **provenance(),
+                },
+            )
 
 
 if __name__ == "__main__":

@@ -13,9 +13,13 @@ import team_grid
 from team_grid import Cell
 
 SIZE = {
-    "env": "mpe:simple_spread,n=3", "envs": 32, "horizon": 25, "steps": 500_000, "eval_every": 125,
+    "env": "mpe:simple_spread,n=3",
+    "envs": 32,
+    "horizon": 25,
+    "steps": 500_000,
+    "eval_every": 125,
     "eval_episodes": 128,
-}  # fmt: skip
+}
 
 
 def cells() -> list[Cell]:

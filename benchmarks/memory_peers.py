@@ -48,8 +48,14 @@ def main() -> None:
     vectors, cost = _vectors(Path(a.cache))
 
     def keep(row: dict[str, Any]) -> None:
-        rows.append({**row, "command": " ".join(["python", "benchmarks/memory_peers.py", *sys.argv[1:]]),
-                     "packages": {p: version(p) for p in PACKAGES[row["peer"]]}, **provenance()})  # fmt: skip
+        rows.append(
+            {
+                **row,
+                "command": " ".join(["python", "benchmarks/memory_peers.py", *sys.argv[1:]]),
+                "packages": {p: version(p) for p in PACKAGES[row["peer"]]},
+                **provenance(),
+            }
+        )
         print(json.dumps(row), flush=True)
         write_atomic(path, dump({"benchmark": "memory_peers", "embedding_cpu_s": cost, "rows": rows}, indent=1) + "\n")
 
@@ -61,8 +67,10 @@ def main() -> None:
         for repetition in range(a.repeat):
             for peer in _turned(a.peers, repetition):
                 if not there(what="speed", peer=peer, size=size, repetition=repetition):
-                    keep({"what": "speed", "peer": peer, "size": size, "repetition": repetition}
-                         | _speed(peer, size, vectors, a))  # fmt: skip
+                    keep(
+                        {"what": "speed", "peer": peer, "size": size, "repetition": repetition}
+                        | _speed(peer, size, vectors, a)
+                    )
     for peer in a.peers:
         if not there(what="guarantees", peer=peer):
             keep({"what": "guarantees", "peer": peer} | _guarantees(peer, vectors, a))
@@ -145,8 +153,9 @@ def _syncs(peer: str, folder: Path, vectors: Path) -> dict[str, float] | None:
         log = place / "trace"
         watch = ["strace", "-f", "-qq", "-e", "trace=fsync,fdatasync,msync", "-o", str(log)]
         _run("adds", peer, place, vectors, *extra, before=watch)
-        counts.append(sum("resumed" not in line for line in log.read_text("utf-8", "replace").splitlines()
-                          if "sync(" in line))  # fmt: skip
+        counts.append(
+            sum("resumed" not in line for line in log.read_text("utf-8", "replace").splitlines() if "sync(" in line)
+        )
     return {"add": (counts[1] - counts[0]) / COUNTED, "update": (counts[2] - counts[1]) / (1 + COUNTED)}
 
 

@@ -70,11 +70,16 @@ def run_bandit(world: Bandit, policy: Policy | None, *, path: str | Path = ":mem
     solved = (world.luck() < chance_PN).astype(float)
     lost = [forgetting(a, b)["of_prev_success"] for a, b in pairwise(solved)]
     return {
-        "success": float(chance_PN.mean()), "regret": float(o.p1 - chance_PN.mean()),
-        "regret_late": float(o.p1 - chance_PN[o.passes // 2 :].mean()), "first": float(chance_PN[0].mean()),
-        "last": float(chance_PN[-1].mean()), "frozen": frozen, **out,
-        "forgetting": float(np.mean(lost)) if lost else None, "shown": shown / chance_PN.size,
-    }  # fmt: skip
+        "success": float(chance_PN.mean()),
+        "regret": float(o.p1 - chance_PN.mean()),
+        "regret_late": float(o.p1 - chance_PN[o.passes // 2 :].mean()),
+        "first": float(chance_PN[0].mean()),
+        "last": float(chance_PN[-1].mean()),
+        "frozen": frozen,
+        **out,
+        "forgetting": float(np.mean(lost)) if lost else None,
+        "shown": shown / chance_PN.size,
+    }
 
 
 def run_chain(world: Chain, policy: Policy, *, path: str | Path = ":memory:", every: bool = False) -> dict[str, float]:
@@ -107,10 +112,14 @@ def run_chain(world: Chain, policy: Policy, *, path: str | Path = ":memory:", ev
             first[m.good].append(memory.get(ids[m.body]).value - start[m.body])
         good, bad = float(np.mean(first[True])), float(np.mean(first[False]))
         return {
-            "first_good": good, "first_bad": bad, "first_gap": good - bad,
-            "first_choice": _choice(memory, world, 0), "last_choice": _choice(memory, world, o.depth - 1),
-            "success": float(chance_AT.mean()), "late": float(chance_AT[-max(1, o.attempts // 4) :].mean()),
-        }  # fmt: skip
+            "first_good": good,
+            "first_bad": bad,
+            "first_gap": good - bad,
+            "first_choice": _choice(memory, world, 0),
+            "last_choice": _choice(memory, world, o.depth - 1),
+            "success": float(chance_AT.mean()),
+            "late": float(chance_AT[-max(1, o.attempts // 4) :].mean()),
+        }
 
 
 def _plant(memory: Memory, world: Bandit) -> None:

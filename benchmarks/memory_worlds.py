@@ -41,54 +41,75 @@ BANDITS: dict[str, tuple[str, dict[str, Any], tuple[str, ...], int]] = {
     "judge 20 %": ("the judge wrong in 20 %", {"judge_error": 0.2}, FEW, 99),
     "useless companion": ("a useless memory always as similar as the good one", {"companions": 1}, ALL, 99),
     "harmful companion": (
-        "a companion that costs .2 whenever it is shown", {"companions": 1, "companion_penalty": 0.2}, ALL, 99
+        "a companion that costs .2 whenever it is shown",
+        {"companions": 1, "companion_penalty": 0.2},
+        ALL,
+        99,
     ),
     "drift": ("at half time good and misleading change roles in half of the clusters", {"drift": 0.5}, ALL, 99),
     "low .02": ("success is rare: .02, with the good memory .3", {**_LOW, "p0": 0.02, "p1": 0.3}, _SOME, 99),
     "low .1": ("success is rare: .1, with the good memory .4", {**_LOW, "p0": 0.1, "p1": 0.4}, _SOME, 99),
     "low .02, nearer 2/3": (
         "rare success, two of three misleading memories are more similar than the good",
-        {**_LOW, "p0": 0.02, "p1": 0.3, "more_similar": 2 / 3}, _SOME, 99,
+        {**_LOW, "p0": 0.02, "p1": 0.3, "more_similar": 2 / 3},
+        _SOME,
+        99,
     ),
     "low .01": ("success is rare: .01, with the good memory .08", {**_LOW, "p0": 0.01, "p1": 0.08}, _SOME, 99),
     "bank 10^3": ("nearer 2/3 in a bank of 1,000", {"more_similar": 2 / 3, "bank_size": 1_000}, FEW, 5),
     "bank 10^4": ("nearer 2/3 in a bank of 10,000", {"more_similar": 2 / 3, "bank_size": 10_000}, FEW, 5),
     "bank 10^5": (
-        "nearer 2/3 in a bank of 100,000, 3 passes", {"more_similar": 2 / 3, "bank_size": 100_000, "passes": 3},
-        ("rag", "memrl", "memlift"), 2,
+        "nearer 2/3 in a bank of 100,000, 3 passes",
+        {"more_similar": 2 / 3, "bank_size": 100_000, "passes": 3},
+        ("rag", "memrl", "memlift"),
+        2,
     ),
     "long": ("plain, 20 passes instead of 10", {"passes": 20}, FEW, 5),
-    "long, harmful companion": (
-        "20 passes", {"passes": 20, "companions": 1, "companion_penalty": 0.2}, FEW, 5
-    ),
-}  # fmt: skip
+    "long, harmful companion": ("20 passes", {"passes": 20, "companions": 1, "companion_penalty": 0.2}, FEW, 5),
+}
 # name: (what it asks, options, {row name: (policy, fields)})
 _REACH = {"gamma": 0.8, "trace": 0.9}  # credit of a reward reaches the first of four stages with a weight of .37
 _CHAIN_ARMS = {
-    "rag": ("rag", {}), "memrl": ("memrl", {}), "memq": ("memq", {}), "memq γ.8 λ.9": ("memq", _REACH),
+    "rag": ("rag", {}),
+    "memrl": ("memrl", {}),
+    "memq": ("memq", {}),
+    "memq γ.8 λ.9": ("memq", _REACH),
     "memlift": ("memlift", {}),
-}  # fmt: skip
+}
 CHAINS: dict[str, tuple[str, dict[str, Any]]] = {
     "chain": ("four stages, reward at the last", {}),
     "chain, half the edges wrong": ("parents are wrong with probability .5", {"wrong_edges": 0.5}),
     "chain, all edges wrong": ("every parent is the wrong one", {"wrong_edges": 1.0}),
 }
 BANDIT_COLUMNS = (
-    "regret", "regret_late", "first", "frozen", "separation", "separation_companion", "coverage", "forgetting", "shown",
-)  # fmt: skip
+    "regret",
+    "regret_late",
+    "first",
+    "frozen",
+    "separation",
+    "separation_companion",
+    "coverage",
+    "forgetting",
+    "shown",
+)
 CHAIN_COLUMNS = ("success", "late", "first_good", "first_bad", "first_choice", "last_choice")
 MEANING = {
     "regret": "mean shortfall to the oracle's probability of success, exploration and omission included",
-    "regret_late": "the same in the second half", "first": "success at the first encounter of each task",
+    "regret_late": "the same in the second half",
+    "first": "success at the first encounter of each task",
     "frozen": "success on held-out tasks afterwards, without exploration or omission",
     "separation": "probability that the good memory has the higher value than another of its cluster (AUC)",
-    "separation_companion": "the same against companions only", "coverage": "share of the clusters' memories credited",
-    "forgetting": "share of solved tasks that the next pass does not solve", "shown": "memories in sight per task",
-    "success": "mean probability of success", "late": "the same in the last quarter",
-    "first_good": "change of value of the good memory at the first stage", "first_bad": "of the bad one",
+    "separation_companion": "the same against companions only",
+    "coverage": "share of the clusters' memories credited",
+    "forgetting": "share of solved tasks that the next pass does not solve",
+    "shown": "memories in sight per task",
+    "success": "mean probability of success",
+    "late": "the same in the last quarter",
+    "first_good": "change of value of the good memory at the first stage",
+    "first_bad": "of the bad one",
     "first_choice": "share of first stages where the good memory is shown in the end (chance: .5)",
     "last_choice": "the same at the last stage",
-}  # fmt: skip
+}
 
 
 def main() -> None:
@@ -122,15 +143,36 @@ def _cells(n_seeds: int, quick: bool) -> list[dict[str, Any]]:
         for arm in arms:
             policy = None if arm == "oracle" else to_dict(policy_for(arm))
             seeds = list(range(min(n_seeds, most)))
-            cells.append({"kind": "bandit", "world": world, "about": about, "arm": arm, "options": asdict(options),
-                          "policy": policy, "fields": {}, "preset": arm, "seeds": seeds})  # fmt: skip
+            cells.append(
+                {
+                    "kind": "bandit",
+                    "world": world,
+                    "about": about,
+                    "arm": arm,
+                    "options": asdict(options),
+                    "policy": policy,
+                    "fields": {},
+                    "preset": arm,
+                    "seeds": seeds,
+                }
+            )
     for world, (about, changed) in CHAINS.items():
         options = ChainOptions(**{**changed, **({"attempts": 5} if quick else {})})
         for arm, (name, extra) in _CHAIN_ARMS.items():
             fields, seeds = {"k": 1, **extra}, list(range(n_seeds))
-            cells.append({"kind": "chain", "world": world, "about": about, "arm": arm, "options": asdict(options),
-                          "policy": to_dict(policy_for(name, **fields)), "fields": fields, "preset": name,
-                          "seeds": seeds})  # fmt: skip
+            cells.append(
+                {
+                    "kind": "chain",
+                    "world": world,
+                    "about": about,
+                    "arm": arm,
+                    "options": asdict(options),
+                    "policy": to_dict(policy_for(name, **fields)),
+                    "fields": fields,
+                    "preset": name,
+                    "seeds": seeds,
+                }
+            )
     return json.loads(json.dumps(cells))
 
 

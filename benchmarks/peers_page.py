@@ -45,11 +45,16 @@ the clock of everything, 99th percentiles and a bare append with fsync, timed in
   and embeds the whole value without it.
 """
 COLUMNS = (
-    ("bulk_add_per_cpu_s", "bulk add, items/s"), ("add", "add one, ms"), ("update", "update a value, ms"),
-    ("search", "search top 5, ms"), ("search_filtered", "with a filter, ms"), ("search_recall", "true 5 found"),
+    ("bulk_add_per_cpu_s", "bulk add, items/s"),
+    ("add", "add one, ms"),
+    ("update", "update a value, ms"),
+    ("search", "search top 5, ms"),
+    ("search_filtered", "with a filter, ms"),
+    ("search_recall", "true 5 found"),
     ("disk_mib", "disk, MiB"),
-    ("open_and_first_search_cpu_s", "open + first search, s"), ("resident_mib", "memory, MiB"),
-)  # fmt: skip
+    ("open_and_first_search_cpu_s", "open + first search, s"),
+    ("resident_mib", "memory, MiB"),
+)
 SEARCHES, WRITES = ("search", "search_filtered"), ("add", "update")
 
 
@@ -100,9 +105,13 @@ def _shared(shared: dict[str, Any]) -> str:
         return f"the second is refused: “{errors[0].split('. ')[0].split(': ', 1)[-1]}”"
     sees = [bool(p.get("sees_other")) for p in both]
     lost = wanted - shared.get("count", 0)
-    seen = "each finds the other's items" if all(sees) else "one does not find the other's items" if any(sees) else (
-        "neither finds the other's items"
-    )  # fmt: skip
+    seen = (
+        "each finds the other's items"
+        if all(sees)
+        else "one does not find the other's items"
+        if any(sees)
+        else ("neither finds the other's items")
+    )
     return f"{'nothing lost' if lost <= 0 else f'{lost} of {wanted} lost'}, {seen}"
 
 
@@ -190,8 +199,13 @@ def _settings(rows: Sequence[dict[str, Any]], embedding: dict[str, float]) -> li
         about: Any = make
         out.append(f"| {peer} | {versions} | {about.LICENCE} | {about.SETTING} | {about.BULK} |")
     alone, batched = 1e3 * embedding["alone"], 1e3 * embedding["batched"]
-    commits = sorted({f"`{c['id'][:12]}`{' with uncommitted changes' if c['dirty'] else ''}"
-                      for c in (r["commit"] for r in rows) if c})  # fmt: skip
+    commits = sorted(
+        {
+            f"`{c['id'][:12]}`{' with uncommitted changes' if c['dirty'] else ''}"
+            for c in (r["commit"] for r in rows)
+            if c
+        }
+    )
     machines = sorted({f"{m['cpu']}, {m['cores']} cores, Python {m['python']}" for m in (r["machine"] for r in rows)})
     return [
         *out,

@@ -319,9 +319,9 @@ class Evolvent:
             seqs, _ = bank.index.search(self._table.embed([query])[0], limit=5)
             marks = ",".join("?" * len(seqs))
             rows = bank.store.rows(
-                "SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
-                f"WHERE m.seq IN ({marks})", [int(s) for s in seqs],
-            )  # fmt: skip
+                f"SELECT m.seq, k.body FROM memory m JOIN text_blob k ON k.hash = m.key_hash WHERE m.seq IN ({marks})",
+                [int(s) for s in seqs],
+            )
             keys = dict(rows)
             return [keys[int(s)] for s in seqs]
 

@@ -21,10 +21,19 @@ from evolvent.memory.embedders import load
 
 DIM = 384
 DESKS = (
-    "", "For the revenue desk: ", "The board asks: ", "For Monday's briefing: ", "Crew planning wants to know: ",
-    "A journalist asks: ", "For the quarterly report: ", "Airport relations: ", "Customer care asks: ",
-    "For the budget: ", "Fleet management: ", "For the regulator: ",
-)  # fmt: skip
+    "",
+    "For the revenue desk: ",
+    "The board asks: ",
+    "For Monday's briefing: ",
+    "Crew planning wants to know: ",
+    "A journalist asks: ",
+    "For the quarterly report: ",
+    "Airport relations: ",
+    "Customer care asks: ",
+    "For the budget: ",
+    "Fleet management: ",
+    "For the regulator: ",
+)
 
 
 class Text(NamedTuple):

@@ -66,22 +66,35 @@ def draw(seed: int) -> Options:
     agent = str(r.choice(["reads", "first", "confused"] if structure == "one" else ["reads", "confused"]))
     base = float(r.uniform(0.02, 0.6))
     settings: dict[str, Any] = {
-        "domain": str(r.choice(sorted(DOMAINS))), "entities": entities, "topics": topics,
-        "wordings": int(r.integers(1, 11)), "depends": depends, "structure": structure,
+        "domain": str(r.choice(sorted(DOMAINS))),
+        "entities": entities,
+        "topics": topics,
+        "wordings": int(r.integers(1, 11)),
+        "depends": depends,
+        "structure": structure,
         "facts": facts if structure in ("facts", "substitutes") else 1,
-        "one_key": bool(r.random() < 0.5) or structure == "facts", "coverage": float(r.uniform(0.3, 1.0)),
+        "one_key": bool(r.random() < 0.5) or structure == "facts",
+        "coverage": float(r.uniform(0.3, 1.0)),
         "wrong": float(r.uniform(0.0, 0.4)) * bool(r.random() < 0.7),
         "outdated": float(r.uniform(0.0, 0.3)) * bool(r.random() < 0.5),
         "corrected": float(r.uniform(0.2, 0.9)) * bool(r.random() < 0.6),
         "drift": float(r.uniform(0.2, 0.7)) * bool(r.random() < 0.25),
-        "base": base, "gain": float(r.uniform(0.15, 0.98 - base)), "loss": float(r.uniform(0.0, 1.0)),
-        "half": float(r.choice([0.0, 0.3])), "agent": agent, "front": float(r.uniform(0.2, 1.0)),
+        "base": base,
+        "gain": float(r.uniform(0.15, 0.98 - base)),
+        "loss": float(r.uniform(0.0, 1.0)),
+        "half": float(r.choice([0.0, 0.3])),
+        "agent": agent,
+        "front": float(r.uniform(0.2, 1.0)),
         "confusion": float(r.uniform(0.05, 0.25)) if agent == "confused" else 0.0,
-        "told": float(r.uniform(0.1, 1.0)), "delay": int(r.integers(1, 201)) if r.random() < 0.5 else 0,
-        "action": bool(r.random() < 0.5), "zipf": bool(r.random() < 0.5), "k": int(r.integers(1, 6)),
-        "bank": round(float(np.exp(r.uniform(np.log(20), np.log(2000))))), "tasks": int(r.integers(200, 501)),
+        "told": float(r.uniform(0.1, 1.0)),
+        "delay": int(r.integers(1, 201)) if r.random() < 0.5 else 0,
+        "action": bool(r.random() < 0.5),
+        "zipf": bool(r.random() < 0.5),
+        "k": int(r.integers(1, 6)),
+        "bank": round(float(np.exp(r.uniform(np.log(20), np.log(2000))))),
+        "tasks": int(r.integers(200, 501)),
         "embedder": "hash" if r.random() < 0.25 else "all-MiniLM-L6-v2",
-    }  # fmt: skip
+    }
     return Options(**settings)
 
 
@@ -224,10 +237,15 @@ class World:
             fit = [note for note in shown if note.case == task.case and note.part == part]
             weights = o.front ** np.arange(len(fit))
             picked = [(w, note) for w, note in zip((weights / weights.sum()).tolist(), fit, strict=True)] if fit else []
-            ways = [
-                (weight * w, right + (note.answer == now), wrong + (note.answer != now), (*followed, note))
-                for weight, right, wrong, followed in ways for w, note in picked
-            ] if picked else ways  # fmt: skip
+            ways = (
+                [
+                    (weight * w, right + (note.answer == now), wrong + (note.answer != now), (*followed, note))
+                    for weight, right, wrong, followed in ways
+                    for w, note in picked
+                ]
+                if picked
+                else ways
+            )
         useless = sum(not (n.case == task.case and n.part in task.parts and n.answer == now) for n in shown)
         return [Read(w, self._success(r / len(task.parts), bad, useless), f) for w, r, bad, f in ways]
 
@@ -301,8 +319,13 @@ def run(world: World, subject: Subject) -> dict[str, Any]:
     ]
     third = o.tasks - o.tasks // 3
     return {
-        "stream": float(np.mean(chances)), "late": float(np.mean(chances[third:])),
-        "frozen": float(np.mean([x for x, _ in frozen])), "none": o.base,
-        "best": {"stream": float(np.mean(best)), "late": float(np.mean(best[third:])),
-                 "frozen": float(np.mean([x for _, x in frozen]))},
-    }  # fmt: skip
+        "stream": float(np.mean(chances)),
+        "late": float(np.mean(chances[third:])),
+        "frozen": float(np.mean([x for x, _ in frozen])),
+        "none": o.base,
+        "best": {
+            "stream": float(np.mean(best)),
+            "late": float(np.mean(best[third:])),
+            "frozen": float(np.mean([x for _, x in frozen])),
+        },
+    }

@@ -192,14 +192,20 @@ def _summary(table: Table) -> list[str]:
             x = behind(table, arm, measure, draws)
             success = np.array([table[arm][d][measure] for d in draws])
             similar = success - [table["rag"][d][measure] for d in draws]
-            out.append(f"| {arm} | {success.mean():.3f} | {_gap(x)} | {np.quantile(x, 0.1):+.3f} | "
-                       f"{np.mean(x < -0.02):.0%} | {_gap(similar) if arm != 'rag' else '–'} |")  # fmt: skip
+            out.append(
+                f"| {arm} | {success.mean():.3f} | {_gap(x)} | {np.quantile(x, 0.1):+.3f} | "
+                f"{np.mean(x < -0.02):.0%} | {_gap(similar) if arm != 'rag' else '–'} |"
+            )
         out.append("")
     return out[:-1]
 
 
-_NEEDS = {"one": "one note", "facts": "one of several facts under a key", "both": "two notes at once",
-          "substitutes": "substitutes"}  # fmt: skip
+_NEEDS = {
+    "one": "one note",
+    "facts": "one of several facts under a key",
+    "both": "two notes at once",
+    "substitutes": "substitutes",
+}
 _GROUPS: dict[str, Callable[[Options], str]] = {
     "needs": lambda o: _NEEDS[o.structure],
     "depends on": lambda o: {"both": "name and topic", "topic": "topic", "entity": "name"}[o.depends],
@@ -213,7 +219,7 @@ _GROUPS: dict[str, Callable[[Options], str]] = {
     "delay": lambda o: "outcomes late" if o.delay else "at once",
     "action": lambda o: "action told" if o.action else "action not told",
     "embedder": lambda o: o.embedder,
-}  # fmt: skip
+}
 
 
 def _where(table: Table) -> list[str]:

@@ -34,8 +34,16 @@ VALUES = {"flat": ("cot_sc",), "likelihood": ("best_of_n", "beam"), "prm": ("bes
 def settings(value, budget):
     """A search at ``2 ** budget`` answers' tokens; a beam is as wide as they carry at every depth."""
     wide, keep = 2 ** ((budget + 1) // 2), 2 ** (budget // 2)
-    return {"env": ENV, "tasks": TASKS, "batch": 32, "budget_tokens": ANSWER * 2**budget, "longest": 12,
-            "widths": (wide * keep, wide), "keep": (keep,), "value": value}  # fmt: skip
+    return {
+        "env": ENV,
+        "tasks": TASKS,
+        "batch": 32,
+        "budget_tokens": ANSWER * 2**budget,
+        "longest": 12,
+        "widths": (wide * keep, wide),
+        "keep": (keep,),
+        "value": value,
+    }
 
 
 def labelled(seed, policy, runs):
@@ -43,11 +51,30 @@ def labelled(seed, policy, runs):
     path = runs / f"openr-{seed}"
     if not (path / "summary.json").exists():
         shutil.rmtree(path, ignore_errors=True)
-        config = with_fields(openr.Config(), env=ENV, model=policy, seed=seed, how="grpo", updates=1, prompts=4,
-                             group=4, lr=1e-6, questions=192, samples=8, rollouts=32, prm_lr=2e-3, dtype="float32",
-                             eval_tasks=TASKS, threads=1)  # fmt: skip
-        with RunFolder.create(path, algo="openr", config=to_json(config), env=ENV, seed=seed, command=COMMAND,
-                              kind=config.KIND) as folder, Live(plain=True) as live:  # fmt: skip
+        config = with_fields(
+            openr.Config(),
+            env=ENV,
+            model=policy,
+            seed=seed,
+            how="grpo",
+            updates=1,
+            prompts=4,
+            group=4,
+            lr=1e-6,
+            questions=192,
+            samples=8,
+            rollouts=32,
+            prm_lr=2e-3,
+            dtype="float32",
+            eval_tasks=TASKS,
+            threads=1,
+        )
+        with (
+            RunFolder.create(
+                path, algo="openr", config=to_json(config), env=ENV, seed=seed, command=COMMAND, kind=config.KIND
+            ) as folder,
+            Live(plain=True) as live,
+        ):
             folder.write_summary(openr.run(config, folder, live))
     return path
 
@@ -60,8 +87,12 @@ def cell(key, policy, runs):
     config = with_fields(search.Config(), **told, model=f"train:{policy}", seed=key["seed"], search=ways)
     path, began = runs / "-".join(map(str, key.values())), time.process_time()
     shutil.rmtree(path, ignore_errors=True)
-    with RunFolder.create(path, algo="search", config=to_json(config), env=ENV, seed=config.seed, command=COMMAND,
-                          kind="search") as folder, Live(plain=True) as live:  # fmt: skip
+    with (
+        RunFolder.create(
+            path, algo="search", config=to_json(config), env=ENV, seed=config.seed, command=COMMAND, kind="search"
+        ) as folder,
+        Live(plain=True) as live,
+    ):
         summary = search.run(config, folder, live)
         folder.write_summary(summary)
     row = {**key, "command": COMMAND, "settings": told | {"value": key["value"]}, "arms": summary["arms"]}

@@ -15,9 +15,13 @@ from evolvent.formulas.statistics import wilson
 def summed(found: list[dict], tasks: int, cost: str) -> dict:
     """One cell of its seeds, each with ``right`` and ``oracle`` of ``tasks`` and its mean ``cost``."""
     right, n = sum(one["right"] for one in found), tasks * len(found)
-    return {"right": right / n, "ci95": list(wilson(right, n)), "seeds": [one["right"] / tasks for one in found],
-            "oracle": sum(one["oracle"] for one in found) / n,
-            cost: float(np.mean([one[cost] for one in found]))}  # fmt: skip
+    return {
+        "right": right / n,
+        "ci95": list(wilson(right, n)),
+        "seeds": [one["right"] / tasks for one in found],
+        "oracle": sum(one["oracle"] for one in found) / n,
+        cost: float(np.mean([one[cost] for one in found])),
+    }
 
 
 def main(doc: str, result: Path, tasks: int, cells: Callable[[int], Iterable[tuple[str, list[dict]]]], **told) -> None:

@@ -133,11 +133,19 @@ def cells(tasks: int):
         for kind in ("done", "distance"):
             for noise in NOISES:
                 found = [measure(skill, kind, noise, seed, tasks) for seed in SEEDS]
-                yield f"skill {skill}, {kind}, noise {noise}", [
-                    {"skill": skill, "value": kind, "noise": noise, "way": way,
-                     **summed([one[way] for one in found], tasks, "commands")}
-                    for way in WAYS
-                ]  # fmt: skip
+                yield (
+                    f"skill {skill}, {kind}, noise {noise}",
+                    [
+                        {
+                            "skill": skill,
+                            "value": kind,
+                            "noise": noise,
+                            "way": way,
+                            **summed([one[way] for one in found], tasks, "commands"),
+                        }
+                        for way in WAYS
+                    ],
+                )
 
 
 if __name__ == "__main__":

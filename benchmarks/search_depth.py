@@ -43,7 +43,7 @@ WAYS = {
     "MCTS-Rollout": (lambda s: mcts_rollout.run(s, mcts_rollout.Config(9999, 9999)), (4,), ("last_max", "last_vote")),
     "MCTS-Rollout, c .3": (lambda s: mcts_rollout.run(s, mcts_rollout.Config(9999, 9999, c=0.3)), (4,), ("last_max",)),
     "MCTS-alpha": (lambda s: mcts_alpha.run(s, mcts_alpha.Config(4, 8)), (4,), ("last_max",)),
-}  # fmt: skip
+}
 """A search, the moves at each depth, and how one answer is chosen of what it found."""
 
 
@@ -65,8 +65,9 @@ class Steps:
         if count < 1:
             return None
         draw = random.Random(f"{self.seed}/{task}/{self.said[node]}/{self.tries.get(node, 0)}")
-        moves = [draw.randrange(RIGHT) if draw.random() < self.skill else RIGHT + draw.randrange(WRONG)
-                 for _ in range(count)]  # fmt: skip
+        moves = [
+            draw.randrange(RIGHT) if draw.random() < self.skill else RIGHT + draw.randrange(WRONG) for _ in range(count)
+        ]
         meter.calls[task] += count
         meter.tokens[task] += count
         meter.longest = 1
@@ -148,10 +149,18 @@ def cells(tasks: int):
             for noise in NOISES:
                 found = [measure(depth, step, noise, seed, tasks) for seed in SEEDS]
                 rows += [
-                    {"kind": kind, "skill": skill, "depth": depth, "noise": noise, "auc": auc(noise), "way": way,
-                     "how": how, **summed([one[way, how] for one in found], tasks, "steps")}
+                    {
+                        "kind": kind,
+                        "skill": skill,
+                        "depth": depth,
+                        "noise": noise,
+                        "auc": auc(noise),
+                        "way": way,
+                        "how": how,
+                        **summed([one[way, how] for one in found], tasks, "steps"),
+                    }
                     for way, how in found[0]
-                ]  # fmt: skip
+                ]
             yield f"{kind} {skill}, {depth} steps", rows
 
 

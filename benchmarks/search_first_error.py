@@ -51,8 +51,12 @@ def bisected(steps, luck, samples, seed):
     right = n = spent = 0
     for question in range(QUESTIONS):
         chains = Chains(steps, luck, samples, np.random.default_rng([seed, question]))
-        asks = omega.question(0, chains.path.__getitem__, lambda node, c=chains: len(c.path[node]),
-                              omega.Config(samples, searches=2, rollouts=10**6))  # fmt: skip
+        asks = omega.question(
+            0,
+            chains.path.__getitem__,
+            lambda node, c=chains: len(c.path[node]),
+            omega.Config(samples, searches=2, rollouts=10**6),
+        )
         node, found = next(asks), None
         while found is None:
             try:
@@ -86,10 +90,27 @@ def main() -> None:
                     found = [way(steps, luck, samples, seed) for seed in SEEDS]
                     right, n, spent = (sum(column) for column in zip(*found, strict=True))
                     low, high = wilson(right, n)
-                    rows.append({"steps": steps, "luck": luck, "samples": samples, "way": name, "n": n,
-                                 "right": right / n, "ci95": [low, high], "spent": spent / n})  # fmt: skip
-    told = {"name": "search_first_error", "command": "python benchmarks/search_first_error.py", "right": RIGHT,
-            "questions": QUESTIONS, "seeds": list(SEEDS), **provenance(), "rows": rows}  # fmt: skip
+                    rows.append(
+                        {
+                            "steps": steps,
+                            "luck": luck,
+                            "samples": samples,
+                            "way": name,
+                            "n": n,
+                            "right": right / n,
+                            "ci95": [low, high],
+                            "spent": spent / n,
+                        }
+                    )
+    told = {
+        "name": "search_first_error",
+        "command": "python benchmarks/search_first_error.py",
+        "right": RIGHT,
+        "questions": QUESTIONS,
+        "seeds": list(SEEDS),
+        **provenance(),
+        "rows": rows,
+    }
     write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
 
 

@@ -28,16 +28,34 @@ from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
 
 ENV, POLICY, COMMAND = "chain:steps=4,digits=1", "runs/search_policy", "python benchmarks/search_learning.py"
-GAME = {"env": "game24", "model": "runs/search_135m", "eval_tasks": 96, "threads": 1, "updates": 2, "prompts": 48,
-        "rollouts": 16, "keep": 16, "eval_every": 1}  # fmt: skip
+GAME = {
+    "env": "game24",
+    "model": "runs/search_135m",
+    "eval_tasks": 96,
+    "threads": 1,
+    "updates": 2,
+    "prompts": 48,
+    "rollouts": 16,
+    "keep": 16,
+    "eval_every": 1,
+}
 SUMS = {"env": ENV, "model": "runs/chain_135m", "eval_tasks": 192, "threads": 1, "lr": 5e-4}
 RUNS = Path("runs/search_learning")
 RESULT = Path(__file__).parent / "results" / "search_learning.json"
 COMMON = {"env": ENV, "model": POLICY, "eval_tasks": 192, "threads": 1, "dtype": "float32", "lr": 2e-3}
 ITERATIONS = {
-    "updates": 3, "prompts": 512, "group": 4, "value": "probe", "rollouts": 8, "keep": 8, "simulations": 4,
-    "widths": (6, 3), "longest": 12, "epochs": 3, "eval_every": 1,
-}  # fmt: skip
+    "updates": 3,
+    "prompts": 512,
+    "group": 4,
+    "value": "probe",
+    "rollouts": 8,
+    "keep": 8,
+    "simulations": 4,
+    "widths": (6, 3),
+    "longest": 12,
+    "epochs": 3,
+    "eval_every": 1,
+}
 RL = {"how": "grpo", "updates": 48, "prompts": 16, "group": 8, "eval_every": 24}
 LABELS = {"questions": 96, "samples": 8, "rollouts": 32, "prm_lr": 2e-3}
 CELLS = [
@@ -53,14 +71,16 @@ CELLS = [
     ),
 ]
 WAYS = (
-    ("learned", ("beam", "best_of_n", "mcts_rollout")), ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
+    ("learned", ("beam", "best_of_n", "mcts_rollout")),
+    ("likelihood", ("greedy", "beam", "best_of_n", "cot_sc")),
     ("rollouts", ("beam",)),
-)  # fmt: skip
+)
 SEARCH = {"env": ENV, "tasks": 96, "batch": 32, "budget_tokens": 150, "widths": (6, 3), "keep": (3, 2), "longest": 12}
 GAME_WAYS = (
-    ("learned", ("greedy", "beam", "best_of_n", "cot_sc")), ("judge", ("beam", "best_of_n")),
+    ("learned", ("greedy", "beam", "best_of_n", "cot_sc")),
+    ("judge", ("beam", "best_of_n")),
     ("likelihood", ("beam", "best_of_n")),
-)  # fmt: skip
+)
 # by task: where its rows stand, which searches, and what they share
 SEARCHES = {
     "iterations": ("searches", WAYS, SEARCH),
@@ -87,12 +107,25 @@ def learned(seed: int, task: str) -> None:
         command = f"{COMMAND} --learned {task} --seeds {seed}"
         began, path = time.process_time(), RUNS / place / f"{value}-{seed}"
         shutil.rmtree(path, ignore_errors=True)
-        with RunFolder.create(path, algo="search", config=to_json(config), env=config.env, seed=seed, command=command,
-                              kind="search") as folder, Live(plain=True) as live:  # fmt: skip
+        with (
+            RunFolder.create(
+                path, algo="search", config=to_json(config), env=config.env, seed=seed, command=command, kind="search"
+            ) as folder,
+            Live(plain=True) as live,
+        ):
             summary = search.run(config, folder, live)
             folder.write_summary(summary)
-        team_grid.add(RESULT, {**key, "command": command, "config": told, "arms": summary["arms"],
-                               "cpu_s": round(time.process_time() - began, 1), **provenance()})  # fmt: skip
+        team_grid.add(
+            RESULT,
+            {
+                **key,
+                "command": command,
+                "config": told,
+                "arms": summary["arms"],
+                "cpu_s": round(time.process_time() - began, 1),
+                **provenance(),
+            },
+        )
 
 
 if __name__ == "__main__":

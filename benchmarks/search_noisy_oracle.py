@@ -45,7 +45,7 @@ WAYS: dict[str, Way] = {
     "beam, 4, 2 go on": (lambda s: beam.run(s, beam.Config((4, 2))), lambda b: (b // 3, b // 8, b // 12), "last_max"),
     "MCTS-Rollout": (lambda s: mcts_rollout.run(s, mcts_rollout.Config(9999, 9999)), lambda b: (b // 6,), "last_max"),
     "MCTS-alpha": (lambda s: mcts_alpha.run(s, mcts_alpha.Config(1, 10)), lambda b: (b // 6,), "last_max"),
-}  # fmt: skip
+}
 """The ways: a search, moves at each depth by the lines of a puzzle, how one answer is chosen."""
 
 
@@ -154,13 +154,29 @@ def run(tasks: int) -> None:
                     mine = {key: [one[name][key] for one in found] for key in ("right", "oracle", "lines")}
                     n = tasks * len(SEEDS)
                     low, high = wilson(round(float(np.mean(mine["right"])) * n), n)
-                    rows.append({"skill": skill, "noise": noise, "auc": auc(noise), "budget": budget, "way": name,
-                                 "right": float(np.mean(mine["right"])), "ci95": [low, high],
-                                 "seeds": mine["right"], "oracle": float(np.mean(mine["oracle"])),
-                                 "lines": float(np.mean(mine["lines"]))})  # fmt: skip
+                    rows.append(
+                        {
+                            "skill": skill,
+                            "noise": noise,
+                            "auc": auc(noise),
+                            "budget": budget,
+                            "way": name,
+                            "right": float(np.mean(mine["right"])),
+                            "ci95": [low, high],
+                            "seeds": mine["right"],
+                            "oracle": float(np.mean(mine["oracle"])),
+                            "lines": float(np.mean(mine["lines"])),
+                        }
+                    )
             print(f"skill {skill} noise {noise}", flush=True)
-    told = {"name": "search_noisy_oracle", "command": "python benchmarks/search_noisy_oracle.py", "tasks": tasks,
-            "seeds": list(SEEDS), **provenance(), "rows": rows}  # fmt: skip
+    told = {
+        "name": "search_noisy_oracle",
+        "command": "python benchmarks/search_noisy_oracle.py",
+        "tasks": tasks,
+        "seeds": list(SEEDS),
+        **provenance(),
+        "rows": rows,
+    }
     write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
 
 

@@ -48,8 +48,11 @@ LABELS = ((2_900, 450), (40_000, 450), (40_000, 1_800))
 QUESTIONS, LR, CHANGED, WROTE, TESTED, WORKS = 16, 1e-3, 2, 3, 300, 0.85
 ANSWER, BUDGET, TASKS = 28, 16, 64
 COUNTED = ("right", "oracle", "tokens", "ranked", "pairs")
-WAYS = {"best_of_n": ("majority", "last_max", "last_vote", "min_max", "min_vote"), "beam": ("last_max",),
-        "mcts_rollout": ("last_max",)}  # fmt: skip
+WAYS = {
+    "best_of_n": ("majority", "last_max", "last_vote", "min_max", "min_vote"),
+    "beam": ("last_max",),
+    "mcts_rollout": ("last_max",),
+}
 """Searches, and how one answer is chosen of what they found; the samples of the first are chosen among in five ways."""
 
 
@@ -193,8 +196,9 @@ def _told(scores_BT, fine, threshold):
         return {"first_error": wrong, "none_in_right": sound, "f1": 2 * wrong * sound / max(wrong + sound, 1e-9)}
 
     if threshold is None:  # the best of all for this score: more than it could know
-        return {"auc": ranked} | max((accuracies(x) for x in np.quantile(scores_BT, np.linspace(0, 1, 41))),
-                                     key=lambda told: told["f1"])  # fmt: skip
+        return {"auc": ranked} | max(
+            (accuracies(x) for x in np.quantile(scores_BT, np.linspace(0, 1, 41))), key=lambda told: told["f1"]
+        )
     return {"auc": ranked} | accuracies(threshold)
 
 
@@ -205,9 +209,16 @@ def decoded(policy, prm, renderer, seed):
     engines = lambda temperature: Acting(policy, "sum", temperature)  # noqa: E731
     seat = Seat("policy", engines, renderer, policy.decode, worlds, prm, policy.keeping)
     config = with_fields(
-        search.Config(), env=ENV, tasks=TASKS, batch=32, budget_tokens=ANSWER * BUDGET, longest=12, widths=(16, 4),
-        keep=(4,), seed=seed,
-    )  # fmt: skip
+        search.Config(),
+        env=ENV,
+        tasks=TASKS,
+        batch=32,
+        budget_tokens=ANSWER * BUDGET,
+        longest=12,
+        widths=(16, 4),
+        keep=(4,),
+        seed=seed,
+    )
     for name, ways in ({"greedy": ("last_max",)} | WAYS).items():
         for start in range(0, TASKS, 32):
             found, space = searched(name, tasks[start : start + 32], config, seat)
@@ -229,13 +240,20 @@ def cell(policy, judge, n, updates, seed):
         questions = labelled(policy, renderer, env, n, seed)
         prm = Prm(judge, seed)
         prm.fit(questions, updates, seed)
-        row = {"labels": sum(map(len, questions)), "questions": len(questions),
-               "right": float(np.mean([z for rows in questions for _, z in rows]))}  # fmt: skip
+        row = {
+            "labels": sum(map(len, questions)),
+            "questions": len(questions),
+            "right": float(np.mean([z for rows in questions for _, z in rows])),
+        }
     else:
         prm = Probability(judge)
     test = [one for mine in wrote(policy, renderer, env, env.tasks("heldout", TESTED, seed), 1, seed) for one in mine]
-    logp = np.array([[float(part.mean()) for part in np.split(one.logp, line_ends(one.token_ids, policy.decode)[:-1])]
-                     for _, _, one in test])  # fmt: skip
+    logp = np.array(
+        [
+            [float(part.mean()) for part in np.split(one.logp, line_ends(one.token_ids, policy.decode)[:-1])]
+            for _, _, one in test
+        ]
+    )
     draw = random.Random(seed)
     others = [row for task in env.tasks("heldout", 100, seed) for row in changed(policy, renderer, env, task, draw)]
     row["auc_changed"] = float(auc(prm.judge([ids for ids, _ in others]), np.array([label > 0 for _, label in others])))

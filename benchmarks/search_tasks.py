@@ -120,8 +120,17 @@ def main():
                 continue
             rows = [*file.get(a.family, {}).get("rows", []), solved(model, env, task, budget, seed)]
             seeds = sorted({row.get("seed", 0) for row in rows})
-            told = {"command": command, "env": spec, "model": MODEL, "seeds": seeds, "temperature": TEMPERATURE,
-                    "budget_tokens": budget, **provenance(), "ways": table(rows), "rows": rows}  # fmt: skip
+            told = {
+                "command": command,
+                "env": spec,
+                "model": MODEL,
+                "seeds": seeds,
+                "temperature": TEMPERATURE,
+                "budget_tokens": budget,
+                **provenance(),
+                "ways": table(rows),
+                "rows": rows,
+            }
             write_atomic(a.out, json.dumps(file | {a.family: told}, indent=1) + "\n")
 
 

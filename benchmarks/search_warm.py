@@ -45,9 +45,17 @@ def network(folder, seed):
     made.decoder = decoders.Fuse()
     words = transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="?")
     config = transformers.LlamaConfig(
-        hidden_size=96, intermediate_size=192, num_hidden_layers=3, num_attention_heads=4, vocab_size=len(words),
-        max_position_embeddings=512, tie_word_embeddings=True, bos_token_id=None, eos_token_id=None, pad_token_id=None,
-    )  # fmt: skip
+        hidden_size=96,
+        intermediate_size=192,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        vocab_size=len(words),
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=None,
+        pad_token_id=None,
+    )
     torch.manual_seed(seed)
     transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
     words.save_pretrained(folder)

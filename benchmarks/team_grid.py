@@ -56,9 +56,14 @@ class Cell:
 
 
 def main(
-    name: str, cells: Sequence[Cell], doc: str | None, *, seeds: Sequence[int], minutes: float = 0.0,
+    name: str,
+    cells: Sequence[Cell],
+    doc: str | None,
+    *,
+    seeds: Sequence[int],
+    minutes: float = 0.0,
     learners: Mapping[str, Any] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Run the missing cells, seed by seed.
 
     Args:
@@ -134,12 +139,16 @@ def run(
     return head | {
         # not a path of this machine
         "config": configs.to_json(with_fields(config, init="/".join(cell.start)) if cell.start else config),
-        "greedy": summary["greedy"], "sampled": summary["sampled"], "random": summary["baseline"],
-        "steps": summary["steps"], "updates": summary["updates"], "curve": curve(updates),
+        "greedy": summary["greedy"],
+        "sampled": summary["sampled"],
+        "random": summary["baseline"],
+        "steps": summary["steps"],
+        "updates": summary["updates"],
+        "curve": curve(updates),
         "evaluations": [_short(m) for m in metrics if m.get("phase") == "eval"],
         "seconds": {name: round(sum(m[f"{name}_s"] for m in updates), 1) for name in PARTS},
         **provenance(),
-    }  # fmt: skip
+    }
 
 
 def curve(updates: Sequence[dict[str, Any]]) -> list[list[float]]:
@@ -198,7 +207,7 @@ def _short(row: dict[str, Any]) -> dict[str, Any]:
 
 def _arguments(
     name: str, cells: Sequence[Cell], doc: str | None, seeds: Sequence[int], minutes: float
-) -> argparse.Namespace:  # fmt: skip
+) -> argparse.Namespace:
     tasks, arms = (list(dict.fromkeys(column)) for column in zip(*((c.task, c.arm) for c in cells), strict=True))
     p = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--tasks", nargs="+", default=tasks, choices=tasks)

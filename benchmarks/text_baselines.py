@@ -114,12 +114,15 @@ def measured(spec: str, seeds: range, model: str) -> dict[str, Any]:
         carried = any("answer" in task.meta for task in train)
         chance = (tb.borrowed(train) if carried else None) if free else watched
         row: dict[str, Any] = {
-            "spec": spec, "asked": asked, "reward_range": list(env.reward_range), "seeds": len(seeds),
+            "spec": spec,
+            "asked": asked,
+            "reward_range": list(env.reward_range),
+            "seeds": len(seeds),
             "random": chance and tb.summary([tb.play(env, tasks[seed], chance, seed=seed) for seed in seeds]),
             "nothing": tb.summary([tb.play(env, tasks[seed], tb.nothing, seed=seed) for seed in seeds]),
             "commands": None if free else {"least": min(offers), "most": max(offers), "words": float(np.mean(words))},
             "answer_tokens": env.max_tokens if free else None,
-        }  # fmt: skip
+        }
         if model != "none" and n_model:
             with closing(models.load(model, n_threads=1)) as engine:
                 policy = by_model(env, engine)

@@ -46,9 +46,12 @@ WORLDS = {
     ),
 }
 ARMS = {
-    "trajectory": {"by": "trajectory"}, "thought": {}, "no_marks": {"marks": False},
-    "no_neighbours": {"back": 0, "forward": 0}, "no_history": {"history": 0},
-}  # fmt: skip
+    "trajectory": {"by": "trajectory"},
+    "thought": {},
+    "no_marks": {"marks": False},
+    "no_neighbours": {"back": 0, "forward": 0},
+    "no_history": {"history": 0},
+}
 DRAWN = tuple(world for world in WORLDS if world != "household")
 COLUMNS = ("solved", "tokens a task", "prompt tokens a task", "against none")
 HEAD = """# TRAD: steps found by thought, whole trajectories, nothing
@@ -102,23 +105,37 @@ def main():
 
 def run(cell, runs, model):
     """One cell, gone on with where it was stopped; what each held-out task came to without and with examples."""
-    config = trad.Config(seed=cell["seed"], train=cell["train"], heldout=cell["heldout"], model=cell["model"],
-                         chars=cell.get("chars", trad.Config.chars), **WORLDS[cell["world"]][0],
-                         **ARMS[cell["arm"]])  # fmt: skip
+    config = trad.Config(
+        seed=cell["seed"],
+        train=cell["train"],
+        heldout=cell["heldout"],
+        model=cell["model"],
+        chars=cell.get("chars", trad.Config.chars),
+        **WORLDS[cell["world"]][0],
+        **ARMS[cell["arm"]],
+    )
     path = runs / "-".join(
         re.sub(r"[^\w.-]+", "-", str(cell[name]))
         for name in ("world", "arm", "model", "train", "heldout", "seed", "chars")
         if name in cell
     )
     resume = (path / "memory.db").exists()
-    make = {"algo": "trad", "config": to_json(config), "env": config.env, "seed": config.seed, "kind": "memory",
-            "command": command(cell)}  # fmt: skip
+    make = {
+        "algo": "trad",
+        "config": to_json(config),
+        "env": config.env,
+        "seed": config.seed,
+        "kind": "memory",
+        "command": command(cell),
+    }
     with RunFolder.open(path) if resume else RunFolder.create(path, **make) as folder, Live(plain=True) as live:
         summary = trad.run(config, folder, live, resume=resume, model=model)
         lines = [row for row in folder.read_metrics() if row["phase"] != "expert" and row["valid"]]
     kept = ("task", "kind", "success", "tokens", "prompt_tokens")
-    tasks = {phase: [{name: row[name] for name in kept} for row in lines if row["phase"] == phase]
-             for phase in ("before", "after")}  # fmt: skip
+    tasks = {
+        phase: [{name: row[name] for name in kept} for row in lines if row["phase"] == phase]
+        for phase in ("before", "after")
+    }
     return {"experts": summary["experts"], **tasks}
 
 

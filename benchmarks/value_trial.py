@@ -197,9 +197,16 @@ class WithMemory:
         """Bodies of what recall would withhold because it is known to harm, of all memories of this kind."""
         bank = self.memory.bank
         request = Request(
-            task=question, k=self.policy.k, stage="solve", policy=self.policy, kinds=None, filter=(), seed=None,
-            frozen=False, is_test=True,
-        )  # fmt: skip
+            task=question,
+            k=self.policy.k,
+            stage="solve",
+            policy=self.policy,
+            kinds=None,
+            filter=(),
+            seed=None,
+            frozen=False,
+            is_test=True,
+        )
         body = {int(m.id[1:]): m.body for m in self.memory.items() if m.key.split()[0] == question.split()[0]}
         with bank.store.session() as db:
             pool = Records(db, bank, request, list(body)).pool(Found.of(list(body)))
@@ -285,12 +292,17 @@ def run(world: World, agent: Agent) -> dict[str, Any]:
     regret = np.array(best) - np.array(chances)
     half, n = o.tasks // 2, o.tasks
     return {
-        "success": float(np.mean(chances)), "regret": float(regret.mean()), "late": float(regret[-(n // 3) :].mean()),
+        "success": float(np.mean(chances)),
+        "regret": float(regret.mean()),
+        "late": float(regret[-(n // 3) :].mean()),
         "after": float(regret[half : half + n // 6].mean()) if o.drift else None,
-        "false_alarms": false[-1], "alarms": caught[-1], "seen": seen / n,
+        "false_alarms": false[-1],
+        "alarms": caught[-1],
+        "seen": seen / n,
         "curve": [round(float(block.mean()), 4) for block in np.array_split(regret, BLOCKS)],
-        "false_curve": false, "caught_curve": caught,
-    }  # fmt: skip
+        "false_curve": false,
+        "caught_curve": caught,
+    }
 
 
 def _chance(world: World, kind: int, bodies: Sequence[str], version: int, luck: np.ndarray) -> tuple[str | None, float]:

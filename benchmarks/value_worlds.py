@@ -52,7 +52,8 @@ JUDGEMENT: dict[str, World_] = {
     "companion": ("a useless memory with the key of the right one", {"companions": 1}),
     "harmful companion": ("one that costs .25 whenever it is in sight", {"companions": 1, "companion_loss": 0.25}),
     "complement": (
-        "a companion that adds .3 beside the right one", {"gain": 0.2, "companions": 1, "companion_loss": -0.3}
+        "a companion that adds .3 beside the right one",
+        {"gain": 0.2, "companions": 1, "companion_loss": -0.3},
     ),
     "k = 1": ("one memory is shown", {"k": 1}),
     "k = 5": ("five are shown; five wrong, three useless", {"k": 5, "wrong": 5, "useless": 3}),
@@ -67,7 +68,7 @@ JUDGEMENT: dict[str, World_] = {
     "many kinds, 20 % wrong": ("one correction in five is wrong", {**_MANY, "mistaken": 0.2}),
     "advice, drift": ("at half time all definitions change", {**_STREAM, "mistaken": 0.0, "drift": True}),
     "advice, drift, 20 % wrong": ("both", {**_STREAM, "mistaken": 0.2, "drift": True}),
-}  # fmt: skip
+}
 _FIRST = {"base": 0.02, "gain": 0.48, "loss": 0.0, "follows": "first"}
 _USUAL = {"base": 0.3, "gain": 0.5, "loss": 0.2, "follows": "first"}
 FIRST: dict[str, World_] = {
@@ -141,8 +142,17 @@ def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
                 policy = None if arm == "oracle" else to_dict(policy_of(arm, options.k))
                 if policy:
                     policy.pop("file", None)
-                cells.append({"part": part, "world": world, "about": about, "arm": arm, "options": asdict(options),
-                              "policy": policy, "seeds": list(range(first, first + a.seeds))})  # fmt: skip
+                cells.append(
+                    {
+                        "part": part,
+                        "world": world,
+                        "about": about,
+                        "arm": arm,
+                        "options": asdict(options),
+                        "policy": policy,
+                        "seeds": list(range(first, first + a.seeds)),
+                    }
+                )
     return json.loads(json.dumps(cells))
 
 
@@ -197,11 +207,18 @@ def picture(rows: list[dict[str, Any]]) -> None:
     import matplotlib.pyplot as plt
 
     worlds = {
-        world: arms for world, arms in _by_world([r for r in rows if r["part"] == "judgement"]).items()
+        world: arms
+        for world, arms in _by_world([r for r in rows if r["part"] == "judgement"]).items()
         if all("curve" in arms[arm] for arm in COLOURS)
-    }  # fmt: skip
-    figure, axes = plt.subplots(-(-len(worlds) // 3), 3, figsize=(8.4, 2.2 * -(-len(worlds) // 3)), squeeze=False,
-                                sharex=True, layout="constrained")  # fmt: skip
+    }
+    figure, axes = plt.subplots(
+        -(-len(worlds) // 3),
+        3,
+        figsize=(8.4, 2.2 * -(-len(worlds) // 3)),
+        squeeze=False,
+        sharex=True,
+        layout="constrained",
+    )
     for axis in axes.flat[len(worlds) :]:
         axis.axis("off")
     for axis, (world, arms) in zip(axes.flat, worlds.items(), strict=False):

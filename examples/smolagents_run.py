@@ -19,9 +19,12 @@ def count(where: str) -> str:
 def attempt(model: OpenAIModel, memory: Memory, question: str) -> bool:
     recall = memory.recall(question, k=3)
     agent = ToolCallingAgent(
-        tools=[count], model=model, instructions=house.PROMPT + house.notes(recall.items), max_steps=4,
+        tools=[count],
+        model=model,
+        instructions=house.PROMPT + house.notes(recall.items),
+        max_steps=4,
         verbosity_level=LogLevel.OFF,
-    )  # fmt: skip
+    )
     agent.run(question)
     calls = [c for s in agent.memory.steps if isinstance(s, ActionStep) for c in s.tool_calls or ()]
     ran = [str(c.arguments.get("where", "")) for c in calls if c.name == "count" and isinstance(c.arguments, dict)]

@@ -12,9 +12,12 @@ from evolvent.runs.language.run import LanguageRun
 from run_folders import Killed, begin
 
 SETTINGS = {
-    "g_ra": {"kinds": ("process",)}, "dapo": {"draws": 2}, "evol_rl": {"embedder": "hash", "learn_share": 1.0},
-    "flow_grpo": {"plan": {"answer": 8}}, "gspo": {"clip_low": 0.0003, "clip_high": 0.0004},
-}  # fmt: skip
+    "g_ra": {"kinds": ("process",)},
+    "dapo": {"draws": 2},
+    "evol_rl": {"embedder": "hash", "learn_share": 1.0},
+    "flow_grpo": {"plan": {"answer": 8}},
+    "gspo": {"clip_low": 0.0003, "clip_high": 0.0004},
+}
 
 
 def settings(name, model, **more):

@@ -65,9 +65,14 @@ def seen():
 def begin(path, **more):
     config = creative_game.Config(**{"lineages": 3, "versions": 3, **more})
     folder = RunFolder.create(
-        path, algo="creative_game", config=configs.to_json(config), env=config.env, seed=config.seed, command="test",
+        path,
+        algo="creative_game",
+        config=configs.to_json(config),
+        env=config.env,
+        seed=config.seed,
+        command="test",
         kind="games",
-    )  # fmt: skip
+    )
     return config, folder
 
 

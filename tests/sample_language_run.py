@@ -12,18 +12,39 @@ from evolvent.core.jsonfile import dump, write_atomic
 
 WARNING = "in 95% of the groups all attempts earned the same: nothing is compared (docs/when-it-does-not-learn.md#no-difference)"
 RULES = [
-    {"name": "token_bad", "level": "token", "summary": "Bellman backup inside and between actions (POAD).", "trained": True, "unit": "token"},
-    {"name": "step_group_std", "level": "step", "summary": "Return against the group, in standard deviations (GRPO).", "trained": False, "unit": "turn"},
-    {"name": "step_gae", "level": "step", "summary": "GAE over whole actions (action-level PPO).", "trained": False, "unit": "turn"},
-]  # fmt: skip
+    {
+        "name": "token_bad",
+        "level": "token",
+        "summary": "Bellman backup inside and between actions (POAD).",
+        "trained": True,
+        "unit": "token",
+    },
+    {
+        "name": "step_group_std",
+        "level": "step",
+        "summary": "Return against the group, in standard deviations (GRPO).",
+        "trained": False,
+        "unit": "turn",
+    },
+    {
+        "name": "step_gae",
+        "level": "step",
+        "summary": "GAE over whole actions (action-level PPO).",
+        "trained": False,
+        "unit": "turn",
+    },
+]
 ROOM = (
     "Task: make a tomato salad. You stand at the counter. A tomato is on the table (1,2), a bowl at (3,0), a knife at "
     "(5,5).\nYou hold nothing. The tomato is whole.\nWhat do you do? "
 )
 ACTIONS = (
-    "go to the table and pick up the tomato", "bring the tomato to the cutting board and chop it",
-    "put the chopped tomato into the bowl", "serve the bowl with the salad to the guests", "wait and look around",
-)  # fmt: skip
+    "go to the table and pick up the tomato",
+    "bring the tomato to the cutting board and chop it",
+    "put the chopped tomato into the bowl",
+    "serve the bowl with the salad to the guests",
+    "wait and look around",
+)
 
 
 def sample_language_run(
@@ -58,13 +79,32 @@ def sample_language_run(
             p = 0.1 + (skill - 0.1) * (1 - np.exp(-4 * update / updates))
             said = judged(p)
             folder.log(
-                32 * update, update=update, **{"return": said["value"]}, attempts=32, broken=0,
+                32 * update,
+                update=update,
+                **{"return": said["value"]},
+                attempts=32,
+                broken=0,
                 **{name: said[name] for name in said if name.endswith("_mean")} | {"flat_mean": 1 - p},
-                act_s=3 + rng.random(), step_s=0.2, credit_s=0.1, learn_s=5.0, tokens=1000.0, sampled_per_s=310.0,
-                trained_per_s=190.0, loss=-0.01 * rng.random(), ratio_mean=1.0 + 0.01 * p, reward_overlong_mean=-p, entropy=1.4 * (1.2 - p), kl_ref=p / 9, gap=2e-5,
-                approx_kl=0.002, clip_low=0.0, clip_high=0.01 * p, grad_norm=0.4, discarded=0.0,
+                act_s=3 + rng.random(),
+                step_s=0.2,
+                credit_s=0.1,
+                learn_s=5.0,
+                tokens=1000.0,
+                sampled_per_s=310.0,
+                trained_per_s=190.0,
+                loss=-0.01 * rng.random(),
+                ratio_mean=1.0 + 0.01 * p,
+                reward_overlong_mean=-p,
+                entropy=1.4 * (1.2 - p),
+                kl_ref=p / 9,
+                gap=2e-5,
+                approx_kl=0.002,
+                clip_low=0.0,
+                clip_high=0.01 * p,
+                grad_norm=0.4,
+                discarded=0.0,
                 **({"warnings": [WARNING]} if update in (3, 23) else {}),
-            )  # fmt: skip
+            )
             for _ in range(2):
                 folder.episode(_episode(rng, rng.random() < p, nasty))
             if update % 10 == 0 and update < updates:
@@ -75,13 +115,21 @@ def sample_language_run(
             folder.log(32 * updates, phase="eval", **greedy)
             folder.write_summary(
                 {
-                    "algo": algo, "env": config["env"], "model": config["model"], "seed": seed, "seconds": 512.0,
-                    "score": {"name": "held-out return, greedy", "higher_is_better": True, **greedy}, "greedy": greedy,
+                    "algo": algo,
+                    "env": config["env"],
+                    "model": config["model"],
+                    "seed": seed,
+                    "seconds": 512.0,
+                    "score": {"name": "held-out return, greedy", "higher_is_better": True, **greedy},
+                    "greedy": greedy,
                     "baseline": {"name": "random actions", "value": chance["value"], "ci95": chance["ci95"]},
                     "before": {name: before[name] for name in ("value", "ci95", "success_mean")},
-                    "sampled": judged(skill - 0.05), "steps": 32 * updates, "updates": updates, "agents": ["policy"],
+                    "sampled": judged(skill - 0.05),
+                    "steps": 32 * updates,
+                    "updates": updates,
+                    "agents": ["policy"],
                 }
-            )  # fmt: skip
+            )
     if credit:
         write_atomic(path / "credit.json", dump(sample_credit(seed, nasty=nasty)))
     return path
@@ -107,17 +155,28 @@ def sample_credit(seed=0, *, episodes=5, turns=4, words=ACTIONS, nasty="", rules
                 columns[rules[0]["name"]][1] = None
             nodes.append(
                 {
-                    "kind": "action", "agent": "agent", "text": action, "reward": float(good and turn == turns - 1),
-                    "tokens": tokens, "logp": (-rng.random(len(tokens))).tolist(), "value": share.cumsum().tolist(),
-                    "entropy": None if number == 1 else rng.random(len(tokens)).tolist(), "credit": columns,
+                    "kind": "action",
+                    "agent": "agent",
+                    "text": action,
+                    "reward": float(good and turn == turns - 1),
+                    "tokens": tokens,
+                    "logp": (-rng.random(len(tokens))).tolist(),
+                    "value": share.cumsum().tolist(),
+                    "entropy": None if number == 1 else rng.random(len(tokens)).tolist(),
+                    "credit": columns,
                 }
-            )  # fmt: skip
+            )
         rows.append(
             {
-                "id": f"e{number}", "task": f"tomato-salad-{number // 2}{nasty}", "group": f"39.{number // 2}{nasty}",
-                "return": float(good), "success": good, "update": 39, "nodes": nodes,
+                "id": f"e{number}",
+                "task": f"tomato-salad-{number // 2}{nasty}",
+                "group": f"39.{number // 2}{nasty}",
+                "return": float(good),
+                "success": good,
+                "update": 39,
+                "nodes": nodes,
             }
-        )  # fmt: skip
+        )
     return {"rules": list(rules), "episodes": rows}
 
 

@@ -27,11 +27,28 @@ def sample_search_run(
                 right = int(rng.random() < 0.2 + 0.35 * number)
                 step = number * tasks + task
                 folder.log(
-                    step, phase=name, task=f"addition/{task}", kind="addition", question=f"{task} + {task}?",
-                    success=right, oracle=1, answer=str(2 * task), value=0.4, ended=1, paths=8, nodes=9, tokens=60,
-                    calls=8, judged=0, seconds=0.2, model_s=0.1, value_s=0.0, valid=1, prompt_tokens=80,
+                    step,
+                    phase=name,
+                    task=f"addition/{task}",
+                    kind="addition",
+                    question=f"{task} + {task}?",
+                    success=right,
+                    oracle=1,
+                    answer=str(2 * task),
+                    value=0.4,
+                    ended=1,
+                    paths=8,
+                    nodes=9,
+                    tokens=60,
+                    calls=8,
+                    judged=0,
+                    seconds=0.2,
+                    model_s=0.1,
+                    value_s=0.0,
+                    valid=1,
+                    prompt_tokens=80,
                     cached_tokens=0,
-                )  # fmt: skip
+                )
                 nodes = [_node(-1, "", taken=True)]
                 for depth in range(1, 9):
                     end = depth == 8
@@ -64,5 +81,13 @@ def deep_tree(levels, every):
 
 
 def _node(parent, said, *, taken, right=None):
-    return {"parent": parent, "text": said, "value": 0.3 + 0.4 * taken, "visits": 6 if taken else 1, "tokens": 5,
-            "taken": taken, "right": right, "dead": False}  # fmt: skip
+    return {
+        "parent": parent,
+        "text": said,
+        "value": 0.3 + 0.4 * taken,
+        "visits": 6 if taken else 1,
+        "tokens": 5,
+        "taken": taken,
+        "right": right,
+        "dead": False,
+    }

@@ -21,8 +21,7 @@ def sample_team_run(
     def judged(value, n=32):
         half = 1.5 + rng.random()
         ends = {"ci95": [value - half, value + half], "n": n, "length_mean": 25.0}
-        return {"value": value, **ends, "covered_mean": 0.5,
-                "success_mean": float(np.clip(value / 20 + 1, 0, 1))}  # fmt: skip
+        return {"value": value, **ends, "covered_mean": 0.5, "success_mean": float(np.clip(value / 20 + 1, 0, 1))}
 
     with made as folder:
         chance = judged(-20 + rng.normal())
@@ -33,11 +32,20 @@ def sample_team_run(
             raw = np.array([1 + 2 * done, *[1.0] * (agents - 1)]) * (1 + 0.1 * rng.random(agents))
             times = {"act_s": 0.4, "step_s": 0.1, "credit_s": 0.02, "learn_s": 1.3 + 0.2 * rng.random()}
             folder.log(
-                update * per, update=update, **{"return": None if update % 7 == 3 else value}, attempts=64,
-                success_mean=float(np.clip(value / 20 + 1, 0, 1)), covered_mean=done, **times,
-                steps_per_s=per / sum(times.values()), credit=(raw / raw.sum()).round(4).tolist(),
-                policy_loss=-0.01 * rng.random(), value_loss=2 * np.exp(-3 * done), entropy=1.4 - done, clipped=0.1,
-            )  # fmt: skip
+                update * per,
+                update=update,
+                **{"return": None if update % 7 == 3 else value},
+                attempts=64,
+                success_mean=float(np.clip(value / 20 + 1, 0, 1)),
+                covered_mean=done,
+                **times,
+                steps_per_s=per / sum(times.values()),
+                credit=(raw / raw.sum()).round(4).tolist(),
+                policy_loss=-0.01 * rng.random(),
+                value_loss=2 * np.exp(-3 * done),
+                entropy=1.4 - done,
+                clipped=0.1,
+            )
             if update % 10 == 0 and update < updates:
                 folder.log(update * per, phase="eval", **judged(value + 0.5))
         if summary:
@@ -45,10 +53,17 @@ def sample_team_run(
             folder.log(updates * per, phase="eval", **final)
             folder.write_summary(
                 {
-                    "algo": algo, "env": config["env"], "seed": seed, "steps": updates * per, "updates": updates,
+                    "algo": algo,
+                    "env": config["env"],
+                    "seed": seed,
+                    "steps": updates * per,
+                    "updates": updates,
                     "score": {"name": "return, greedy", "higher_is_better": True, **final},
                     "baseline": {"name": "random actions", "value": chance["value"], "ci95": chance["ci95"]},
-                    "sampled": judged(final["value"] - 1), "greedy": final, "agents": names, "seconds": 130.0,
+                    "sampled": judged(final["value"] - 1),
+                    "greedy": final,
+                    "agents": names,
+                    "seconds": 130.0,
                 }
-            )  # fmt: skip
+            )
     return path

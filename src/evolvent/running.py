@@ -181,9 +181,7 @@ def _check_resume(where: Where) -> None:
     raise BadInput("the folder holds something else", got=got, where=f"--resume {where.resume}", do=do)
 
 
-def _run_one(
-    found: catalogue.System, config: Any, where: Where, command: str, live: Live, again: str = ""
-) -> Path:  # fmt: skip
+def _run_one(found: catalogue.System, config: Any, where: Where, command: str, live: Live, again: str = "") -> Path:
     out, resume, tracker = where.out, where.resume, _tracker(where.log)
     name, env, seed = found.name, str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
     changed: dict[str, tuple[Any, Any]] = {}
@@ -272,16 +270,22 @@ def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
         told = ", ".join(f"{path} {old!r} → {new!r}" for path, (old, new) in other.items())
         total = f"; {' and '.join(map(_flag, may))} may change" if may else ""
         raise BadInput(
-            "a resumed run keeps its settings", got=told, expected=f"the settings in {where}{total}",
-            where="--resume", do="leave these flags out, or start a new run",
-        )  # fmt: skip
+            "a resumed run keeps its settings",
+            got=told,
+            expected=f"the settings in {where}{total}",
+            where="--resume",
+            do="leave these flags out, or start a new run",
+        )
     for path, (_, new) in changed.items():
         done, endless = _done(folder, may[path])
         if new < done and not (endless and new == 0):
             raise BadInput(
-                "the run has done more than that", got=f"{_flag(path)} {new}", expected=f"at least {done}",
-                where=str(folder.path), do="give a larger total, or start a new run",
-            )  # fmt: skip
+                "the run has done more than that",
+                got=f"{_flag(path)} {new}",
+                expected=f"at least {done}",
+                where=str(folder.path),
+                do="give a larger total, or start a new run",
+            )
     return changed
 
 
@@ -356,9 +360,12 @@ def _check_same(folder: RunFolder, found: catalogue.System) -> None:
     again = shlex.quote(note["file"] if note else manifest["algo"])
     if manifest["algo"] != found.name or (note is None) != (found.file is None):
         raise BadInput(
-            "the folder holds a run of another algorithm", got=found.asked, expected=manifest["algo"], where="--resume",
+            "the folder holds a run of another algorithm",
+            got=found.asked,
+            expected=manifest["algo"],
+            where="--resume",
             do=f"evolvent run {again} --resume {shlex.quote(str(folder.path))}",
-        )  # fmt: skip
+        )
     if found.file is not None:
         sources.kept(folder.path / catalogue.KEPT, "the file of the run's system", found.file)
 
@@ -366,9 +373,11 @@ def _check_same(folder: RunFolder, found: catalogue.System) -> None:
 def _check_summary(summary: object, found: catalogue.System) -> None:
     if not isinstance(summary, dict):
         raise BadInput(
-            "run() must return the summary of the run", got=type(summary).__name__, where=found.asked,
+            "run() must return the summary of the run",
+            got=type(summary).__name__,
+            where=found.asked,
             expected='a dictionary: {"algo", "env", "seed", "score": {"name", "value", "ci95", "higher_is_better"}, …}',
-        )  # fmt: skip
+        )
     check_score(summary.get("score"), found.asked)
 
 

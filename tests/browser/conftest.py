@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 ARGUMENTS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @pytest.fixture(scope="session")
@@ -62,8 +67,11 @@ def opened(chromium):
 
     def open_(where, width=1280, scheme="light", *, touch=False, script=True):
         context = chromium.new_context(
-            viewport={"width": width, "height": 860}, color_scheme=scheme, has_touch=touch, java_script_enabled=script,
-        )  # fmt: skip
+            viewport={"width": width, "height": 860},
+            color_scheme=scheme,
+            has_touch=touch,
+            java_script_enabled=script,
+        )
         contexts.append(context)
         page = context.new_page()
         complaints = []

@@ -11,10 +11,25 @@ from sample_team_run import sample_team_run
 pytestmark = pytest.mark.browser
 
 KINDS = (
-    "memory", "one-pass", "awkward", "language", "going-on", "team", "team-many", "search", "index", "audit", "credit",
-    "compare-memory", "compare-team", "compare-language", "compare-seeds", "programs",
-    "games", "search-deep",
-)  # fmt: skip
+    "memory",
+    "one-pass",
+    "awkward",
+    "language",
+    "going-on",
+    "team",
+    "team-many",
+    "search",
+    "index",
+    "audit",
+    "credit",
+    "compare-memory",
+    "compare-team",
+    "compare-language",
+    "compare-seeds",
+    "programs",
+    "games",
+    "search-deep",
+)
 WIDTHS = WIDE, NARROW = 1280, 390
 # what sticks out to the right of the page, but for what scrolls in a part of its own
 OVERFLOW = """() => {

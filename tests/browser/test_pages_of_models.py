@@ -29,11 +29,17 @@ ENDED = {
     "setTimeout(() => location.reload(), 300)": "leaves",
 }
 REFUSED = (
-    "alert(1)", "open('http://example.com/')", "fetch('http://example.com/')", "new WebSocket('ws://127.0.0.1:9/')",
-    "new Image().src = 'http://127.0.0.1:9/x.png'", "localStorage.x = 1", "location = 'file:///etc/passwd'",
-    "new Worker(URL.createObjectURL(new Blob(['1'])))", "nothing()",
+    "alert(1)",
+    "open('http://example.com/')",
+    "fetch('http://example.com/')",
+    "new WebSocket('ws://127.0.0.1:9/')",
+    "new Image().src = 'http://127.0.0.1:9/x.png'",
+    "localStorage.x = 1",
+    "location = 'file:///etc/passwd'",
+    "new Worker(URL.createObjectURL(new Blob(['1'])))",
+    "nothing()",
     "console.error = () => 0; HTMLCanvasElement.prototype.getContext = () => null; throw 1",
-)  # fmt: skip
+)
 
 
 def page(after="", inside=""):

@@ -22,9 +22,13 @@ def test_promise(name, tmp_path):
 @pytest.mark.postgres
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.slow) if n in SLOW | {"omission_separates_a_useful_memory_from_its_companion"}
-     else n for n in CHECKS],
-)  # fmt: skip
+    [
+        pytest.param(n, marks=pytest.mark.slow)
+        if n in SLOW | {"omission_separates_a_useful_memory_from_its_companion"}
+        else n
+        for n in CHECKS
+    ],
+)
 def test_promise_on_postgresql(name, postgres_store):
     def factory(store="a", **options):
         return Memory(postgres_store(store), **{"sync": "normal", **options})

@@ -156,12 +156,18 @@ class Broken:
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
-        ("one seed", "another seed gives the same course"), ("any action", "wrong action is accepted"),
-        ("final is the restart", "last observation is that of the restart"), ("no final", "final_obs_BAD is missing"),
-        ("both", "terminated and truncated at once"), ("dtype", "dtype of reward_BA"), ("shape", "shape of obs_BAD"),
-        ("no choice", "without an active agent"), ("chance", "the same seed"), ("never ends", "limit of 5 steps"),
+        ("one seed", "another seed gives the same course"),
+        ("any action", "wrong action is accepted"),
+        ("final is the restart", "last observation is that of the restart"),
+        ("no final", "final_obs_BAD is missing"),
+        ("both", "terminated and truncated at once"),
+        ("dtype", "dtype of reward_BA"),
+        ("shape", "shape of obs_BAD"),
+        ("no choice", "without an active agent"),
+        ("chance", "the same seed"),
+        ("never ends", "limit of 5 steps"),
     ],
-)  # fmt: skip
+)
 def test_the_check_finds(fault, told):
     with pytest.raises(BadInput, match=told):
         check_team_env(partial(Broken, fault), steps=12)
@@ -225,16 +231,23 @@ def test_two_vmas_do_not_share_their_chance():
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("mamujoco:HalfCheeta-6x1", "HalfCheetah"), ("mamujoco:HalfCheetah-5x1", "cannot be made"),
-        ("mamujoco:Ant,factorization=0+1|2", "each of 0, 1, 2"), ("mamujoco:Ant", "ROBOT-PARTITION"),
-        ("mpe:simple_spraed", "simple_spread"), ("mpe:simple_tag,n=3", "fixed number"),
+        ("mamujoco:HalfCheeta-6x1", "HalfCheetah"),
+        ("mamujoco:HalfCheetah-5x1", "cannot be made"),
+        ("mamujoco:Ant,factorization=0+1|2", "each of 0, 1, 2"),
+        ("mamujoco:Ant", "ROBOT-PARTITION"),
+        ("mpe:simple_spraed", "simple_spread"),
+        ("mpe:simple_tag,n=3", "fixed number"),
         pytest.param("vmas:balanc", "balance", marks=VMAS),
-        ("lbf:Foraging-8x8-2p-2f-v9", "Foraging-8x8-2p-2f-v3"), ("rware:tiny-2ag-v9", "rware-tiny-2ag-v2"),
-        ("pettingzoo:sisl.multiwalkr_v9", "sisl.multiwalker_v9"), ("mpe:simple_spread,n=-3", "does not start"),
-        ("mamujoco:HalfCheetah-6x2", "2x3 or 6x1"), ("pettingzoo:classic.tictactoe_v3", "turn-based"),
-        ("pettingzoo", "NAME:VARIANT"), pytest.param("vmas:balance,device=nowhere", "nowhere", marks=VMAS),
+        ("lbf:Foraging-8x8-2p-2f-v9", "Foraging-8x8-2p-2f-v3"),
+        ("rware:tiny-2ag-v9", "rware-tiny-2ag-v2"),
+        ("pettingzoo:sisl.multiwalkr_v9", "sisl.multiwalker_v9"),
+        ("mpe:simple_spread,n=-3", "does not start"),
+        ("mamujoco:HalfCheetah-6x2", "2x3 or 6x1"),
+        ("pettingzoo:classic.tictactoe_v3", "turn-based"),
+        ("pettingzoo", "NAME:VARIANT"),
+        pytest.param("vmas:balance,device=nowhere", "nowhere", marks=VMAS),
     ],
-)  # fmt: skip
+)
 def test_wrong_names_are_told(spec, told):
     with pytest.raises((BadInput, EnvError), match=told):
         envs.load_team(spec, 2)
@@ -266,10 +279,12 @@ class Mine:
 @pytest.mark.parametrize(
     "made",
     [
-        "def parallel_env(): return Mine()", "parallel_env = Mine",
-        "def parallel_env(**options): return Mine(**options)", "def parallel_env(render_mode=None): return Mine()",
+        "def parallel_env(): return Mine()",
+        "parallel_env = Mine",
+        "def parallel_env(**options): return Mine(**options)",
+        "def parallel_env(render_mode=None): return Mine()",
     ],
-)  # fmt: skip
+)
 def test_a_file_of_ones_own_is_an_environment(tmp_path, monkeypatch, made):
     (tmp_path / "my, env.py").write_text(OWN + made)
     monkeypatch.chdir(tmp_path)
@@ -280,16 +295,21 @@ def test_a_file_of_ones_own_is_an_environment(tmp_path, monkeypatch, made):
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        ("", "subclass of pettingzoo.ParallelEnv"), ("parallel_env = 3", "parallel_env: int"),
+        ("", "subclass of pettingzoo.ParallelEnv"),
+        ("parallel_env = 3", "parallel_env: int"),
         ("def env(): pass", "turn-based"),
-        ("def parallel_env(): return None", "NoneType without possible_agents"), ("x = 1 +", "does not run"),
-        ("def parallel_env(): raise ValueError('no luck')", "no luck"), ("import nothing_like_it", "nothing_like_it"),
+        ("def parallel_env(): return None", "NoneType without possible_agents"),
+        ("x = 1 +", "does not run"),
+        ("def parallel_env(): raise ValueError('no luck')", "no luck"),
+        ("import nothing_like_it", "nothing_like_it"),
         ("def parallel_env(): return 1 + 'a'", "unsupported operand"),
-        ("def parallel_env():\n    from pettingzoo.classic.rps.rps import raw_env\n    return raw_env()",
-         "aec_to_parallel"),
+        (
+            "def parallel_env():\n    from pettingzoo.classic.rps.rps import raw_env\n    return raw_env()",
+            "aec_to_parallel",
+        ),
         ("def parallel_env(n): return Mine()", "an option is missing.*: n"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_file_of_ones_own_is_told(tmp_path, made, told):
     (tmp_path / "my.py").write_text(OWN + made)
     with pytest.raises((BadInput, EnvError), match=f"(?s){told}"):

@@ -163,9 +163,13 @@ class Campaign:
         victims = []
         for i in range(number):
             plan = {
-                "seed": self.rng.getrandbits(32), "label": f"{self.rounds}.{i}", "policy": policy,
-                "todo": todo[i::number], "open": waiting[i::number], "mine": active[i::number],
-            }  # fmt: skip
+                "seed": self.rng.getrandbits(32),
+                "label": f"{self.rounds}.{i}",
+                "policy": policy,
+                "todo": todo[i::number],
+                "open": waiting[i::number],
+                "mine": active[i::number],
+            }
             victims.append(Victim(store, plan, self.rng))
         for victim in victims:
             victim.start()
@@ -225,13 +229,20 @@ class Campaign:
         delays = sorted(self.delays)
         quantile = {f"p{p}": float(f"{delays[(len(delays) - 1) * p // 100]:.3g}") for p in (1, 10, 50, 90, 99)}
         return {
-            "seed": self.seed, "kills": self.kills, "rounds": self.rounds, "stores": self.stores,
+            "seed": self.seed,
+            "kills": self.kills,
+            "rounds": self.rounds,
+            "stores": self.stores,
             "engine": "postgresql" if "://" in self.store_of(0) else "sqlite",
-            "acknowledged_operations": self.acknowledged, "retried_operations": self.retries,
+            "acknowledged_operations": self.acknowledged,
+            "retried_operations": self.retries,
             "in_flight_when_killed": dict(sorted(self.in_flight.items())),
             "in_flight_and_in_the_store": dict(sorted(self.landed.items())),
-            "delay_s": quantile, "violations": 0, "checked_after_every_round": CHECKED, "seconds": round(seconds, 1),
-        }  # fmt: skip
+            "delay_s": quantile,
+            "violations": 0,
+            "checked_after_every_round": CHECKED,
+            "seconds": round(seconds, 1),
+        }
 
 
 def campaign(kills: int, seed: int, template: str | Callable[[int], str], seconds: float = math.inf) -> Campaign:

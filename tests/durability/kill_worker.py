@@ -17,9 +17,20 @@ POLICIES = {
     "memlift": preset("memlift", gate=-1.0, k=4, omit=0.3),
 }
 CHOICES = {
-    "remember": 18, "remember_many": 8, "repeat": 6, "supersede": 4, "recall": 24, "shown": 12, "settle": 18,
-    "invalid": 4, "again": 4, "job again": 5, "archive": 6, "transaction": 10, "failing": 6,
-}  # fmt: skip
+    "remember": 18,
+    "remember_many": 8,
+    "repeat": 6,
+    "supersede": 4,
+    "recall": 24,
+    "shown": 12,
+    "settle": 18,
+    "invalid": 4,
+    "again": 4,
+    "job again": 5,
+    "archive": 6,
+    "transaction": 10,
+    "failing": 6,
+}
 
 
 def perform(memory: Memory, op: Op) -> Any:

@@ -99,14 +99,17 @@ def _told(answers: list[list[tuple]], done: Counter[str], seconds: float) -> dic
     of_process = sorted(sum(len(v) for _, timed, _ in hands for v in timed.values()) for hands in answers)
     of_thread = sorted(sum(len(v) for v in timed.values()) for hands in answers for _, timed, _ in hands)
     return {
-        "processes": len(answers), "threads_each": len(answers[0]), "seconds": seconds,
+        "processes": len(answers),
+        "threads_each": len(answers[0]),
+        "seconds": seconds,
         "done": dict(sorted(done.items())),
         "verbs_a_second": round(sum(of_process) / seconds, 1),
         "verbs_of_a_process": {"least": of_process[0], "most": of_process[-1]},
         "verbs_of_a_thread": {"least": of_thread[0], "most": of_thread[-1]},
         "milliseconds": {verb: _quantiles(values) for verb, values in sorted(waits.items())},
-        "errors": 0, "checked": CHECKED,
-    }  # fmt: skip
+        "errors": 0,
+        "checked": CHECKED,
+    }
 
 
 def _quantiles(seconds: list[float]) -> dict[str, float]:

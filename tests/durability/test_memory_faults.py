@@ -301,9 +301,11 @@ def test_texts_that_cannot_be_kept_change_nothing(tmp_path, bad):
         r = memory.recall("task")
         before = digest(memory.bank.store)
         # what was asked and done is kept whatever it holds: an outcome must not be lost for a character
-        asked = [] if isinstance(text, str) and len(text) < 99 else [
-            lambda: memory.recall(text), lambda: memory.settle(r, 1.0, action=text)
-        ]  # fmt: skip
+        asked = (
+            []
+            if isinstance(text, str) and len(text) < 99
+            else [lambda: memory.recall(text), lambda: memory.settle(r, 1.0, action=text)]
+        )
         for verb in (
             *asked,
             lambda: memory.remember(text, "body"),

@@ -40,8 +40,14 @@ def test_run_leaves_a_folder_that_says_everything(tmp_path):
     out, _ = evolvent(*words, cwd=tmp_path)
     folder = RunFolder.open(tmp_path / "here/r")
     assert folder.manifest()["config"] == {
-        "env": "", "model": "none", "seed": 3, "steps": 20, "bias": 0.5, "wait_s": 0.0, "lessons": ["failures"],
-    }  # fmt: skip
+        "env": "",
+        "model": "none",
+        "seed": 3,
+        "steps": 20,
+        "bias": 0.5,
+        "wait_s": 0.0,
+        "lessons": ["failures"],
+    }
     assert (
         folder.manifest()["command"]
         == "evolvent run fake_algorithm --seed 3 --steps 20 --lessons failures --out here/r"
@@ -83,7 +89,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
         (("bench", "nothing"), "unknown benchmark"),
         (("bench", "fake_benchmark", "--sizes", "10"), "has no sizes"),
     ],
-)  # fmt: skip
+)
 def test_requests_that_cannot_be_met_are_explained_without_a_traceback(tmp_path, words, said):
     out, err = evolvent(*words, cwd=tmp_path, code=2)
     assert said in err and "Traceback" not in err + out

@@ -1,6 +1,7 @@
 """A language model trained through the command line: continued, evaluated frozen."""
 
 import json
+import shlex
 import shutil
 from functools import partial
 
@@ -14,10 +15,10 @@ from run_folders import stable, weights
 
 evolvent = partial(command.evolvent, trains=True)
 
-SETTINGS = (
-    "--env", "microwave", "--updates", 6, "--prompts", 2, "--group", 2, "--epochs", 2, "--minibatches", 2, "--lr", 0.01,
-    "--dtype", "float32", "--eval-every", 3, "--eval-tasks", 2, "--threads", 1, "--turns", 2, "--plain",
-)  # fmt: skip
+SETTINGS = shlex.split(
+    "--env microwave --updates 6 --prompts 2 --group 2 --epochs 2 --minibatches 2 --lr 0.01 --dtype float32 "
+    "--eval-every 3 --eval-tasks 2 --threads 1 --turns 2 --plain"
+)
 model = tiny_language.fixture()
 
 

@@ -45,9 +45,23 @@ def test_a_served_model_in_a_workflow_of_two_with_a_memory(tmp_path):
     words = ("--env", "graded:sums.py", "--agents", "planner: Say how.", "solver", "--turns", 2)
     with ChatServer(answer) as chat:
         out, _ = evolvent(
-            "run", "memlift", "--model", f"remote:any@{chat.base_url}", *words, "--train", 4, "--heldout", 2,
-            "--passes", 1, "--no-control", "--out", "run", "--plain", cwd=tmp_path,
-        )  # fmt: skip
+            "run",
+            "memlift",
+            "--model",
+            f"remote:any@{chat.base_url}",
+            *words,
+            "--train",
+            4,
+            "--heldout",
+            2,
+            "--passes",
+            1,
+            "--no-control",
+            "--out",
+            "run",
+            "--plain",
+            cwd=tmp_path,
+        )
     assert "held out, after learning" in out
     episodes = attempts(tmp_path / "run")
     assert all(episode.agents_T == ["planner", "solver"] and episode.success for episode in episodes)
@@ -75,9 +89,32 @@ def test_memlift_with_a_model_in_torch(tmp_path, model):
 
 def test_weights_and_memory_in_one_run(tmp_path, model):
     out, _ = evolvent(
-        "run", "grpo", "--memory", "memlift", "--env", "microwave:step_limit=3", "--model", model, "--updates", 2,
-        "--prompts", 2, "--group", 4, "--dtype", "float32", "--eval-every", 0, "--eval-tasks", 2, "--threads", 1,
-        "--out", "run", "--plain", cwd=tmp_path,
-    )  # fmt: skip
+        "run",
+        "grpo",
+        "--memory",
+        "memlift",
+        "--env",
+        "microwave:step_limit=3",
+        "--model",
+        model,
+        "--updates",
+        2,
+        "--prompts",
+        2,
+        "--group",
+        4,
+        "--dtype",
+        "float32",
+        "--eval-every",
+        0,
+        "--eval-tasks",
+        2,
+        "--threads",
+        1,
+        "--out",
+        "run",
+        "--plain",
+        cwd=tmp_path,
+    )
     assert "The most valuable memories" in out
     evolvent("eval", "run", "--plain", cwd=tmp_path)

@@ -189,12 +189,16 @@ def test_an_environment_of_a_file_is_run_kept_and_judged_elsewhere(here):
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
-        ("my_env.py:mak", "did you mean 'make'"), ("my_env.py:make,cuont=2", "count"),
-        ("my_env.py:make,count=many", "wrong type"), ("broken.py:make", "broken.py, line 2"),
-        ("nowhere.py:make", "no such file"), ("wrong.py:make", "int without name, instructions"),
-        ("no.such.module:make", "no such module"), ("my_env.py:make_solo", "not in the file"),
+        ("my_env.py:mak", "did you mean 'make'"),
+        ("my_env.py:make,cuont=2", "count"),
+        ("my_env.py:make,count=many", "wrong type"),
+        ("broken.py:make", "broken.py, line 2"),
+        ("nowhere.py:make", "no such file"),
+        ("wrong.py:make", "int without name, instructions"),
+        ("no.such.module:make", "no such module"),
+        ("my_env.py:make_solo", "not in the file"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_an_environment_is_named(here, spec, told):
     (here / "broken.py").write_text("x = 1\n1 / 0")
     (here / "wrong.py").write_text("def make(): return 3")
@@ -280,10 +284,14 @@ def test_a_run_from_python_leaves_the_folder_that_the_command_line_leaves(here):
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"stepss": 3}, "did you mean 'steps'"), ({"steps": "three"}, "wrong type"), ({"steps": True}, "wrong type"),
-        ({"env": "analist"}, "analyst"), ({"seeds": [1, 1]}, "twice"), ({"resume": "nowhere"}, "config.json"),
+        ({"stepss": 3}, "did you mean 'steps'"),
+        ({"steps": "three"}, "wrong type"),
+        ({"steps": True}, "wrong type"),
+        ({"env": "analist"}, "analyst"),
+        ({"seeds": [1, 1]}, "twice"),
+        ({"resume": "nowhere"}, "config.json"),
     ],
-)  # fmt: skip
+)
 def test_python_is_refused_what_the_command_line_is(here, fields, told):
     with pytest.raises(BadInput, match=told):
         library.run("my_coin.py", quiet=True, **fields)

@@ -1,6 +1,7 @@
 """Every kind of run through the command line, killed, stopped by Ctrl-C or a scheduler: the numbers stay the same."""
 
 import json
+import shlex
 import signal
 import time
 from functools import partial
@@ -14,17 +15,15 @@ from run_folders import stable, weights
 
 evolvent = partial(command.evolvent, trains=True)
 
-LANGUAGE = (
-    "poad", "--env", "microwave", "--updates", 8, "--prompts", 2, "--group", 2, "--epochs", 2, "--minibatches", 2,
-    "--lr", 0.01, "--dtype", "float32", "--eval-every", 3, "--eval-tasks", 2, "--threads", 1, "--turns", 2,
-)  # fmt: skip
-TEAM = (
-    "mat", "--env", "spread:n=2,limit=6", "--no-ids", "--envs", 4, "--horizon", 6, "--steps", 24 * 18, "--epochs", 2,
-    "--minibatches", 2, "--width", 16, "--eval-every", 4, "--eval-episodes", 4, "--save-every", 3,
-)  # fmt: skip
-STREAM = (
-    "memlift", "--env", "analyst:kinds=5,reviewer_wrong=0.4,drift=0.5", "--train", 20, "--heldout", 3, "--passes", 3,
-)  # fmt: skip
+LANGUAGE = shlex.split(
+    "poad --env microwave --updates 8 --prompts 2 --group 2 --epochs 2 --minibatches 2 --lr 0.01 --dtype "
+    "float32 --eval-every 3 --eval-tasks 2 --threads 1 --turns 2"
+)
+TEAM = shlex.split(
+    "mat --env spread:n=2,limit=6 --no-ids --envs 4 --horizon 6 --steps 432 --epochs 2 --minibatches 2 "
+    "--width 16 --eval-every 4 --eval-episodes 4 --save-every 3"
+)
+STREAM = shlex.split("memlift --env analyst:kinds=5,reviewer_wrong=0.4,drift=0.5 --train 20 --heldout 3 --passes 3")
 AFTER = {"language": (1, 3, 5), "team": (4, 8, 11), "memory": (8, 30, 50)}
 """Updates, or tasks, after which it is killed, stopped by Ctrl-C, stopped by a scheduler; a memory in its control."""
 model = tiny_language.fixture()

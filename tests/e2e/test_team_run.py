@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import time
 from functools import partial
@@ -13,10 +14,10 @@ from run_folders import stable, weights
 
 evolvent = partial(command.evolvent, trains=True)
 
-WORDS = (
-    "--env", "spread:n=2,limit=6", "--no-ids", "--envs", 4, "--horizon", 6, "--steps", 24 * 18, "--epochs", 2,
-    "--minibatches", 2, "--width", 16, "--eval-every", 4, "--eval-episodes", 4, "--save-every", 3, "--plain",
-)  # fmt: skip
+WORDS = shlex.split(
+    "--env spread:n=2,limit=6 --no-ids --envs 4 --horizon 6 --steps 432 --epochs 2 --minibatches 2 --width 16 "
+    "--eval-every 4 --eval-episodes 4 --save-every 3 --plain"
+)
 UPDATES, EVALUATIONS = 18, 5
 
 

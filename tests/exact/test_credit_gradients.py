@@ -39,9 +39,18 @@ def test_every_rule_keeps_its_promises(name):
 
 def test_the_first_rules_exist():
     assert {
-        "step_return_to_go", "step_gae", "step_leave_one_out", "step_leave_one_out_to_go", "step_group_mean",
-        "step_group_std", "memrl", "memq", "memlift", "memory_omission", "component_shapley",
-    } <= set(RULES)  # fmt: skip
+        "step_return_to_go",
+        "step_gae",
+        "step_leave_one_out",
+        "step_leave_one_out_to_go",
+        "step_group_mean",
+        "step_group_std",
+        "memrl",
+        "memq",
+        "memlift",
+        "memory_omission",
+        "component_shapley",
+    } <= set(RULES)
 
 
 # ------------------------------------------------------------------------------------------------ the kit itself

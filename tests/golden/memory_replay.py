@@ -92,9 +92,13 @@ def _life(memory, rng, bounds):
         other = kinds[rng.integers(len(kinds))] if rng.random() < 0.1 else None
         frozen, test, k = bool(rng.random() < 0.1), bool(rng.random() < 0.05), int(rng.integers(1, 5))
         recall = memory.recall(
-            tasks[rng.integers(len(tasks))], k=k, policy=other, frozen=frozen, is_test=test,
+            tasks[rng.integers(len(tasks))],
+            k=k,
+            policy=other,
+            frozen=frozen,
+            is_test=test,
             stage="draft" if rng.random() < 0.15 else "solve",
-        )  # fmt: skip
+        )
         if rng.random() < 0.3:
             memory.shown(recall, [id_ for id_ in recall.ids if rng.random() < 0.7])
         child = None

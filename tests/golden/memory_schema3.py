@@ -28,14 +28,23 @@ def fill(memory: Memory, n: int) -> None:
         elif i % 5 == 3:
             memory.settle(receipt, None, valid=False, source="env")
         memory.remember(
-            question, f"SELECT {i} FROM flights", kind=("case", "script", "reflection")[i % 3],
-            polarity=("success", "failure", "neutral")[i % 3], source=("self", "reviewer")[i % 2],
-            parents=receipt if i % 2 else (), value=0.25 if i % 9 == 4 else None,
-        )  # fmt: skip
+            question,
+            f"SELECT {i} FROM flights",
+            kind=("case", "script", "reflection")[i % 3],
+            polarity=("success", "failure", "neutral")[i % 3],
+            source=("self", "reviewer")[i % 2],
+            parents=receipt if i % 2 else (),
+            value=0.25 if i % 9 == 4 else None,
+        )
     for i in range(0, n, 6):  # one more key of a memory, and the very same again
         for key in (f"{questions[i]} And which of them in the storm of week {i}?", questions[i]):
-            memory.remember(key, f"SELECT {i} FROM flights", kind=("case", "script", "reflection")[i % 3],
-                            polarity=("success", "failure", "neutral")[i % 3], merge=0.0)  # fmt: skip
+            memory.remember(
+                key,
+                f"SELECT {i} FROM flights",
+                kind=("case", "script", "reflection")[i % 3],
+                polarity=("success", "failure", "neutral")[i % 3],
+                merge=0.0,
+            )
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ from evolvent.formulas.values import ema
         (0, 0, 0, 3, 0, 1, 1, 1, True, -0.25, -0.25),
         (0, 0, 0, 3, 0, 1, 1, 0, False, -0.03125, -0.25),
     ],
-)  # fmt: skip
+)
 def test_reward(realised, structural, novelty, rating, run, cosmetic, regression, sanity, ok, full, mended):
     x = Signals(structural, realised, novelty, creativity(rating), run, cosmetic, regression, sanity, ok)
     assert creative_reward(x, "all") == pytest.approx(full, abs=1e-6)

@@ -12,9 +12,8 @@ def test_a_draft_earns_one_or_costs_one():
 
 @pytest.mark.parametrize(
     ("best", "latency", "reward"),
-    [(10, 5, 0.6), (10, 10, 0.0), (10, 20, -0.6), (10, 9, 0.1049723757), (10, 0.5, 0.9950124688),
-     (1000, 1, 0.999998)],
-)  # fmt: skip
+    [(10, 5, 0.6), (10, 10, 0.0), (10, 20, -0.6), (10, 9, 0.1049723757), (10, 0.5, 0.9950124688), (1000, 1, 0.999998)],
+)
 def test_a_refinement_earns_tanh_of_the_log_ratio_to_the_best(best, latency, reward):
     assert refine_reward(True, best, latency) == pytest.approx(reward, abs=1e-9)
     ratio = (best / latency) ** 2

@@ -59,7 +59,12 @@ P_DIAMOND = {"D": ["B", "C"], "B": ["A"], "C": ["A"], "N": ["D", "B"]}
         (
             {"A": 0.2, "B": 0.4, "C": 0.1, "N": 0.0},
             {"C": ["B"], "B": ["A"], "N": ["C"]},
-            ["C"], "N", 0.3, 0.8, 0.5, {"C": 0.27, "B": 0.108, "A": 0.0432},
+            ["C"],
+            "N",
+            0.3,
+            0.8,
+            0.5,
+            {"C": 0.27, "B": 0.108, "A": 0.0432},
         ),
         (Q_DIAMOND, P_DIAMOND, ["D"], "N", 0.5, 1.0, 0.5, {"D": 0.2, "B": 0.1, "C": 0.1, "A": 0.05}),
         (Q_DIAMOND, P_DIAMOND, ["D", "B"], "N", 0.5, 1.0, 0.5, {"D": 0.2, "B": 0.5, "C": 0.1, "A": 0.25}),
@@ -67,7 +72,7 @@ P_DIAMOND = {"D": ["B", "C"], "B": ["A"], "C": ["A"], "N": ["D", "B"]}
         ({"A": 0.5, "N": 0.5}, {"N": ["A"]}, ["A"], "N", 0.3, 0.5, 0.9, {"A": 0.225}),
         ({"A": 0.0, "B": 0.0, "N": 0.0}, {"A": ["B"], "B": ["A"]}, ["A"], "N", 0.5, 1.0, 0.5, {"A": 0.5, "B": 0.25}),
     ],
-)  # fmt: skip
+)
 def test_credit_goes_back_along_provenance(q, parents, used, new, alpha, gamma, trace, want):
     """MemQ: what a memory misses of ``1 + gamma q[new]`` goes to it and, by depth, to what it was made from."""
     errors = {m: 1.0 + gamma * q[new] - q[m] for m in used}

@@ -252,13 +252,19 @@ def test_normalised_advantages_have_mean_0_and_deviation_1():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"surrogate": "pppo"}, "ppo or log_sym"), ({"ratio": "word"}, "seq_geo"), ({"keep": "some"}, "clip_cov"),
-        ({"aggregate": "mean"}, "token_mean or"), ({"kl_form": "k4"}, "k1 or k2 or k3"),
-        ({"normalise": "batch"}, "minibatch"), ({"surrogate": "pg"}, "none"), ({"ratio": "none"}, "seq_geo"),
-        ({"surrogate": "gmpo", "ratio": "turn"}, "token"), ({"aggregate": "const"}, "> 0"),
+        ({"surrogate": "pppo"}, "ppo or log_sym"),
+        ({"ratio": "word"}, "seq_geo"),
+        ({"keep": "some"}, "clip_cov"),
+        ({"aggregate": "mean"}, "token_mean or"),
+        ({"kl_form": "k4"}, "k1 or k2 or k3"),
+        ({"normalise": "batch"}, "minibatch"),
+        ({"surrogate": "pg"}, "none"),
+        ({"ratio": "none"}, "seq_geo"),
+        ({"surrogate": "gmpo", "ratio": "turn"}, "token"),
+        ({"aggregate": "const"}, "> 0"),
         ({"clip_low": 1.0}, "clip_low < 1"),
     ],
-)  # fmt: skip
+)
 def test_unknown_and_impossible_choices_say_what_there_is(change, told):
     with pytest.raises(BadInput, match=told):
         Objective(**change)
@@ -267,10 +273,11 @@ def test_unknown_and_impossible_choices_say_what_there_is(change, told):
 @pytest.mark.parametrize(
     ("objective", "missing"),
     [
-        (Objective(kl=0.1), {"ref_logp": None}), (Objective(surrogate="adaptive"), {"entropy": None}),
+        (Objective(kl=0.1), {"ref_logp": None}),
+        (Objective(surrogate="adaptive"), {"entropy": None}),
         (Objective(keep="top_entropy"), {"entropy": None}),
     ],
-)  # fmt: skip
+)
 def test_missing_columns_are_named(objective, missing):
     with pytest.raises(BadInput, match="one for every unit"):
         objective.prepare(units(**missing))

@@ -41,6 +41,15 @@ def test_a_line_of_schema_1_reads_to_the_same_columns(line):
 
 def test_what_a_person_wrote_under_a_key_of_schema_1_stays_in_meta():
     old = json.loads(LINES[0])
-    told = {"finish": ["by", "hand"], "turns": 3, "calls": [1], "stop": 4, "answer": 42, "choices": "none",
-            "final_value": "high", "budget": "small", "rewards": [1.0]}  # fmt: skip
+    told = {
+        "finish": ["by", "hand"],
+        "turns": 3,
+        "calls": [1],
+        "stop": 4,
+        "answer": 42,
+        "choices": "none",
+        "final_value": "high",
+        "budget": "small",
+        "rewards": [1.0],
+    }
     assert decode_episode(json.dumps(old | {"meta": told})).meta == told

@@ -87,9 +87,13 @@ def test_rules_by_hand():
     q = np.array([[[[1.0, 5.0]]], [[[2.0, -2.0]]]])
     policy = np.array([[[[0.75, 0.25]]], [[[0.5, 0.5]]]])
     r = Rollout(
-        obs_TBAD=np.zeros((2, 1, 1, 1)), action_TBA=np.array([[[1]], [[0]]]), reward_TBA=np.array([[[3.0]], [[4.0]]]),
-        terminated_TB=np.array([[False], [True]]), truncated_TB=np.zeros((2, 1), bool), value_TBA=np.zeros((2, 1, 1)),
-    )  # fmt: skip
+        obs_TBAD=np.zeros((2, 1, 1, 1)),
+        action_TBA=np.array([[[1]], [[0]]]),
+        reward_TBA=np.array([[[3.0]], [[4.0]]]),
+        terminated_TB=np.array([[False], [True]]),
+        truncated_TB=np.zeros((2, 1), bool),
+        value_TBA=np.zeros((2, 1, 1)),
+    )
     more = {"q_TBAN": q, "policy_TBAN": policy}
     assert agent_counterfactual.assign(r, **more).values("step").ravel().tolist() == [5.0 - 2.0, 2.0 - 0.0]
     # two choices: weights are those of the other one

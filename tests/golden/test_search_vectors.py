@@ -19,9 +19,13 @@ TREE = {
 
 @pytest.mark.parametrize(
     ("n", "prior", "v", "init", "want"),
-    [(4, 0.5, 0.3, 1.25, 0.695462), (4, 0.5, 0.3, 3, 1.248860), (0, 0.2, 0.1, 1.25, 0.890923),
-     (0, 0.2, 0.1, 3, 1.997721)],
-)  # fmt: skip
+    [
+        (4, 0.5, 0.3, 1.25, 0.695462),
+        (4, 0.5, 0.3, 3, 1.248860),
+        (0, 0.2, 0.1, 1.25, 0.890923),
+        (0, 0.2, 0.1, 3, 1.997721),
+    ],
+)
 def test_puct_with_a_constant_that_grows(n, prior, v, init, want):
     (score,) = puct([v], [prior], [n], puct_constant(10, init=init), parent=10)
     assert score == pytest.approx(want, abs=1e-6)
@@ -51,8 +55,14 @@ def test_a_trace_of_six_simulations():
     search.expand([0])
     names = search.space.names
     want = [("B", 0.5), ("A", 0.2), ("A,A2", 0.9), ("A,A1", 0.1), ("B,B1", 0.4), ("A,A2", 0.9)]
-    scores = [(0.2, 0.5), (2.000061, 1.100020), (1.472857, 1.348571), (1.589301, 1.539301), (1.300076, 1.700102),
-              (1.406333, 1.344518)]  # fmt: skip
+    scores = [
+        (0.2, 0.5),
+        (2.000061, 1.100020),
+        (1.472857, 1.348571),
+        (1.589301, 1.539301),
+        (1.300076, 1.700102),
+        (1.406333, 1.344518),
+    ]
     score = Puct(3.0)
     for (path, worth), at_root in zip(want, scores, strict=True):
         search.tree.begin(np.array([0]))  # as in a simulation that is choosing
@@ -63,8 +73,10 @@ def test_a_trace_of_six_simulations():
         (taken,) = simulate(search, [0], score)
         assert ",".join(names[n] for n in taken[1:]) == path
         assert search.tree.total[0] - before == pytest.approx(worth)
-    told = {name: (search.tree.visits[named(search, name)], search.tree.total[named(search, name)]) for name in
-            ("root", "A", "A1", "A2", "B", "B1")}  # fmt: skip
+    told = {
+        name: (search.tree.visits[named(search, name)], search.tree.total[named(search, name)])
+        for name in ("root", "A", "A1", "A2", "B", "B1")
+    }
     want_end = {"root": (6, 3.0), "A": (4, 2.1), "A1": (1, 0.1), "A2": (2, 1.8), "B": (2, 0.9), "B1": (1, 0.4)}
     assert {k: (int(n), pytest.approx(w)) for k, (n, w) in told.items()} == want_end
     assert search.space.asked == ["root", "A", "B"]  # lazy: what was met once has no children
@@ -83,9 +95,11 @@ def test_raps_paths_and_the_value_of_its_root():
 
 
 BROAD = {
-    "root": {"A": (1.0, 0.2), "B": (1.0, 0.5), "C": (1.0, 0.4)}, "A": {"A1": (1.0, 0.9)},
-    "B": {"B1": (1.0, 0.3), "B2": (1.0, 0.6)}, "C": {"C1": (1.0, 0.55), "C2": (1.0, 0.1)},
-}  # fmt: skip
+    "root": {"A": (1.0, 0.2), "B": (1.0, 0.5), "C": (1.0, 0.4)},
+    "A": {"A1": (1.0, 0.9)},
+    "B": {"B1": (1.0, 0.3), "B2": (1.0, 0.6)},
+    "C": {"C1": (1.0, 0.55), "C2": (1.0, 0.1)},
+}
 
 
 @pytest.mark.parametrize(("k", "want"), [(1, ["B2"]), (2, ["B2", "C1"])])
@@ -119,9 +133,13 @@ def test_aggregators(name, want):
 
 @pytest.mark.parametrize(
     ("gamma", "lam", "want"),
-    [(1.0, 0.95, [0.95575, 0.985, 1.0]), (1.0, 0.0, [0.4, 0.7, 1.0]), (1.0, 1.0, [1.0, 1.0, 1.0]),
-     (0.9, 0.95, [0.775958, 0.8865, 1.0])],
-)  # fmt: skip
+    [
+        (1.0, 0.95, [0.95575, 0.985, 1.0]),
+        (1.0, 0.0, [0.4, 0.7, 1.0]),
+        (1.0, 1.0, [1.0, 1.0, 1.0]),
+        (0.9, 0.95, [0.775958, 0.8865, 1.0]),
+    ],
+)
 def test_targets_of_a_value(gamma, lam, want):
     done = [False, False, True]
     got = lambda_returns([0, 0, 1.0], [0.4, 0.7, 0.0], gamma=gamma, gae_lambda=lam, terminated_T=done)
@@ -133,8 +151,9 @@ def test_omegaprm_looks_at_surprising_mistakes_first():
     assert got.tolist() == pytest.approx([0.913578, 0.692362, 0.663790, 0.524713], abs=1e-6)
     q, u = surprise([0.75, 0.75, 0.25], [120, 400, 60]), attention(3, [2, 2, 1])
     assert (q[[0, 2]].tolist(), u[[0, 2]].tolist()) == (
-        pytest.approx([0.819900, 0.587133], abs=1e-6), pytest.approx([0.072169, 0.108253], abs=1e-6)
-    )  # fmt: skip
+        pytest.approx([0.819900, 0.587133], abs=1e-6),
+        pytest.approx([0.072169, 0.108253], abs=1e-6),
+    )
     assert (q + u).tolist() == pytest.approx([0.892068, 0.845092, 0.695386], abs=1e-6)
 
 

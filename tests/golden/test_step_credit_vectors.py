@@ -145,9 +145,10 @@ def test_length_budgets():
 def test_length_budget_advantages(monkeypatch):
     """Rewards .98 and 0 under a budget of 512, .92 twice under 1024."""
     monkeypatch.setattr(
-        step_length_budget, "length_budget_reward",
+        step_length_budget,
+        "length_budget_reward",
         lambda n, b, **_: np.cos(np.pi * b / 8192) if not n.any() else np.array([0.98, 0.5, 0.92, 0.92]),
-    )  # fmt: skip
+    )
     group = attempts([1, 0, 1, 1], [5, 5, 5, 5])
     for ep, budget in zip(group, (512, 512, 1024, 1024), strict=True):
         ep.budget_tokens = budget

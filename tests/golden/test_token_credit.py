@@ -130,9 +130,7 @@ def test_two_agents_in_one_turn():
 
 def test_the_lower_of_two_critics():
     """Values at the first token of each utterance, the others are not looked at."""
-    ep = episode(
-        [2, 1], [0.0, 1.0], q1=[0.5, 9, 0.9], q2=[0.7, 9, 0.4], v1=[0.1, 9, 0.8], v2=[0.3, 9, 0.2]
-    )  # fmt: skip
+    ep = episode([2, 1], [0.0, 1.0], q1=[0.5, 9, 0.9], q2=[0.7, 9, 0.4], v1=[0.1, 9, 0.8], v2=[0.3, 9, 0.2])
     assert step_utterance_critic.assign([ep]).values("step") == pytest.approx([0.5 - 0.1, 0.4 - 0.2])
 
 

@@ -25,9 +25,18 @@ def returns(algo: str, tmp_path, updates: int, env: str = "permutation:n=4", **s
     """Mean return of each update."""
     module = importlib.import_module(f"evolvent.algos.{algo}")
     config = with_fields(
-        module.Config(), env=env, ids=settings.pop("ids", False), steps=updates * 256, envs=32,
-        horizon=8, epochs=10, eval_every=0, save_every=1000, eval_episodes=8, **settings,
-    )  # fmt: skip
+        module.Config(),
+        env=env,
+        ids=settings.pop("ids", False),
+        steps=updates * 256,
+        envs=32,
+        horizon=8,
+        epochs=10,
+        eval_every=0,
+        save_every=1000,
+        eval_episodes=8,
+        **settings,
+    )
     path = tmp_path / f"{algo}-{len(list(tmp_path.iterdir()))}"
     with begin(path, algo, config) as folder, Live(plain=True, stream=io.StringIO()) as live:
         module.run(config, folder, live)
@@ -64,11 +73,16 @@ def test_mat_splits_up_without_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("algo", "toy", "settings"),
     [
-        ("mat", Trio, {}), ("pmat", Trio, {}), ("mappo", Trio, {}), ("happo", Trio, {}),
-        ("hatrpo", Trio, {"delta": 0.05}), ("ippo", Trio, {}),
-        ("mat", Counter, {"mask_dead": True}), ("pmat", Counter, {"mask_dead": True}),
+        ("mat", Trio, {}),
+        ("pmat", Trio, {}),
+        ("mappo", Trio, {}),
+        ("happo", Trio, {}),
+        ("hatrpo", Trio, {"delta": 0.05}),
+        ("ippo", Trio, {}),
+        ("mat", Counter, {"mask_dead": True}),
+        ("pmat", Counter, {"mask_dead": True}),
     ],
-)  # fmt: skip
+)
 def test_teams_of_all_kinds_learn(algo, toy, settings, tmp_path, monkeypatch):
     """Agents that choose, give numbers or do both; agents that die and choices that close."""
     monkeypatch.setattr(envs, "load_team", lambda spec, n, **_: Checked(vector(toy, n), spec))

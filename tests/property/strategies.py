@@ -28,9 +28,15 @@ def add_node(draw, ep: Episode, parent) -> None:
             ids_K, logp_K = np.array(ids, np.int32), np.array(logp, np.float32)
             others = draw(st.just(()) | st.just((ids_K, np.array([7, 8], np.int32))))
             ep.act(
-                draw(text), agent=draw(names), token_ids=ids_K, logp=logp_K, reward=draw(rewards), choices=others,
-                finish=draw(st.sampled_from(["", "stop", "length"])), parent=parent,
-            )  # fmt: skip
+                draw(text),
+                agent=draw(names),
+                token_ids=ids_K,
+                logp=logp_K,
+                reward=draw(rewards),
+                choices=others,
+                finish=draw(st.sampled_from(["", "stop", "length"])),
+                parent=parent,
+            )
         case "tool":
             arguments = draw(st.dictionaries(text, json_values, max_size=2))
             outcome = draw(st.sampled_from(["", "ok", "raised"]))

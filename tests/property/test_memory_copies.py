@@ -87,9 +87,10 @@ def test_export_import_export_is_the_same_bytes(steps, policy):
 
 @pytest.mark.postgres
 @settings(
-    max_examples=6, deadline=None,
+    max_examples=6,
+    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)  # fmt: skip
+)
 @given(st.lists(STEP, min_size=4, max_size=14), st.sampled_from(["memlift", "memq"]), st.uuids())
 def test_to_postgresql_and_back_is_the_same_digest(postgres_store, steps, policy, name):
     with tempfile.TemporaryDirectory() as folder:

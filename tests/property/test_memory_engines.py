@@ -49,11 +49,17 @@ class Story:
         parents = self.one_of((), (), self.receipt(), [self.id()])
         metadata = self.one_of(None, {"a": 1}, {"a": [1, "x"], "b": True})
         made = m.remember(
-            self.one_of(*KEYS), self.one_of(*BODIES), kind=self.one_of("case", "script"), parents=parents,
-            polarity=self.one_of("success", "failure", "neutral"), merge=self.one_of(0.98, 0.0, None),
-            metadata=metadata, expires=self.one_of(None, None, 30.0), source=self.one_of("self", "reviewer"),
+            self.one_of(*KEYS),
+            self.one_of(*BODIES),
+            kind=self.one_of("case", "script"),
+            parents=parents,
+            polarity=self.one_of("success", "failure", "neutral"),
+            merge=self.one_of(0.98, 0.0, None),
+            metadata=metadata,
+            expires=self.one_of(None, None, 30.0),
+            source=self.one_of("self", "reviewer"),
             created_at=self.one_of(None, None, self.now - 40.0),
-        )  # fmt: skip
+        )
         self.ids.append(made)
         return made
 
@@ -66,10 +72,15 @@ class Story:
 
     def settle(self, m):
         return m.settle(
-            self.receipt(), self.one_of(0.0, 0.5, 1.0), valid=self.rng.random() < 0.9, weight=self.one_of(1.0, 0.3),
-            idempotency_key=self.one_of(None, "j1", "j2"), action=self.one_of(None, *BODIES[:2]),
-            child=self.one_of(None, None, self.id()), objective=self.one_of("success", "speed"),
-        )  # fmt: skip
+            self.receipt(),
+            self.one_of(0.0, 0.5, 1.0),
+            valid=self.rng.random() < 0.9,
+            weight=self.one_of(1.0, 0.3),
+            idempotency_key=self.one_of(None, "j1", "j2"),
+            action=self.one_of(None, *BODIES[:2]),
+            child=self.one_of(None, None, self.id()),
+            objective=self.one_of("success", "speed"),
+        )
 
     def revise(self, m):
         return m.revise(self.receipt(), self.one_of(0.0, 0.25, 1.0), "why", valid=self.rng.random() < 0.9)

@@ -122,9 +122,13 @@ class FiveVerbs(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------------------------------------- verbs
     @rule(
-        target=memories, via=VIA, key=st.sampled_from(KEYS), body=st.sampled_from(BODIES), kind=st.sampled_from("ab"),
+        target=memories,
+        via=VIA,
+        key=st.sampled_from(KEYS),
+        body=st.sampled_from(BODIES),
+        kind=st.sampled_from("ab"),
         merge=MERGE,
-    )  # fmt: skip
+    )
     def remember(self, via, key, body, kind, merge):
         id_ = self.ways[via].remember(key, body, kind=kind, merge=merge)
         self.is_remembered(id_, key, body, kind, merge)

@@ -62,8 +62,9 @@ class Life:
         if verb == "remember":
             parents = pick.choice(self.receipts) if self.receipts and pick.random() < 0.7 else ()
             body = pick.choice([f"body {pick.random()}", "said before"])  # the latter merges: one more key
-            m.remember(pick.choice(KEYS), body, parents=parents, polarity="success", source=pick.choice("ab"),
-                       merge=0.0)  # fmt: skip
+            m.remember(
+                pick.choice(KEYS), body, parents=parents, polarity="success", source=pick.choice("ab"), merge=0.0
+            )
         elif verb == "settle":
             r = self.look()
             m.settle(
@@ -83,8 +84,11 @@ class Life:
         told = self.memory.rollback(receipt, "x", dry_run=True)
         done = self.memory.rollback(receipt, "x")
         assert (told.statuses, told.values, told.events, told.kept) == (
-            done.statuses, done.values, done.events, done.kept
-        )  # fmt: skip
+            done.statuses,
+            done.values,
+            done.events,
+            done.kept,
+        )
         then = self.memory.values_as_of(receipt)
         assert then == self.seen[receipt]
         now = {item.id: item for item in self.memory.items(None)}

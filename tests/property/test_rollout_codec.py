@@ -63,9 +63,12 @@ def test_a_rollout_round_trips(tmp_path, rollout):
 
 def one():
     return Rollout(
-        np.zeros((2, 1, 1, 3)), np.zeros((2, 1, 1), int), np.ones((2, 1, 1)), np.zeros((2, 1), bool),
+        np.zeros((2, 1, 1, 3)),
+        np.zeros((2, 1, 1), int),
+        np.ones((2, 1, 1)),
         np.zeros((2, 1), bool),
-    )  # fmt: skip
+        np.zeros((2, 1), bool),
+    )
 
 
 def changed(path, **fields):

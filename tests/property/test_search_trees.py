@@ -15,9 +15,13 @@ from search_toy import Written, search_of
 SEARCHES = {m.__name__.rpartition(".")[2]: m for m in (beam, bfs_v, cot_sc_tree, dfs_v, mcts_alpha, mcts_rollout, rap)}
 MORE = {
     "mcts_alpha": {"paths": 2, "simulations": 6, "parallel": 2, "sample": True},
-    "mcts_rollout": {"paths": 3, "simulations": 12, "parallel": 3}, "rap": {"paths": 3, "parallel": 2},
-    "bfs_v": {"paths": 2}, "dfs_v": {"paths": 2}, "beam": {"keep": (3, 1)}, "cot_sc_tree": {"paths": 4},
-}  # fmt: skip
+    "mcts_rollout": {"paths": 3, "simulations": 12, "parallel": 3},
+    "rap": {"paths": 3, "parallel": 2},
+    "bfs_v": {"paths": 2},
+    "dfs_v": {"paths": 2},
+    "beam": {"keep": (3, 1)},
+    "cot_sc_tree": {"paths": 4},
+}
 
 
 @st.composite
@@ -61,8 +65,15 @@ class Asked(Puct):
 
 
 @settings(max_examples=80, deadline=None)
-@given(worlds(alike=True), st.lists(st.integers(0, 4), min_size=1, max_size=5), st.integers(1, 4), st.integers(1, 2),
-       st.integers(1, 12), st.sampled_from([0, 3, 9, 40]), st.booleans())  # fmt: skip
+@given(
+    worlds(alike=True),
+    st.lists(st.integers(0, 4), min_size=1, max_size=5),
+    st.integers(1, 4),
+    st.integers(1, 2),
+    st.integers(1, 12),
+    st.sampled_from([0, 3, 9, 40]),
+    st.booleans(),
+)
 def test_an_only_way_is_gone_without_scores_and_nothing_changes(world, lengths, parallel, tasks, rounds, calls, to_end):
     grown = []
     for score in (Puct(), Asked()):

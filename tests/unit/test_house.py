@@ -113,10 +113,16 @@ def _source(tmp_path, name, text):
         ("a.py", "def f():\n" + "    x = 1\n" * 100, True),
         ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(20)), False),
         ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
-        ("algos/a.py", "class Half:\n" + "".join(f"    f{i}: int = 0\n" for i in range(15)) + "class Config(Half):\n"
-         + "".join(f"    g{i}: int = 0\n" for i in range(6)), True),
+        (
+            "algos/a.py",
+            "class Half:\n"
+            + "".join(f"    f{i}: int = 0\n" for i in range(15))
+            + "class Config(Half):\n"
+            + "".join(f"    g{i}: int = 0\n" for i in range(6)),
+            True,
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_budget_finds_what_is_too_long(tmp_path, capsys, name, text, fails):
     _source(tmp_path, name, text)
     _source(tmp_path, "b.py", "def g(): ...\n")

@@ -11,8 +11,16 @@ import pytest
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 HEAVY = (
-    "torch", "transformers", "sentence_transformers", "rich", "tyro", "openai", "xllamacpp", "sqlite3", "matplotlib",
-)  # fmt: skip
+    "torch",
+    "transformers",
+    "sentence_transformers",
+    "rich",
+    "tyro",
+    "openai",
+    "xllamacpp",
+    "sqlite3",
+    "matplotlib",
+)
 
 
 def loaded_after(statement: str) -> set[str]:
@@ -71,9 +79,11 @@ def test_a_circle_is_found(tmp_path):
     """Through a submodule, under ``TYPE_CHECKING``, inside a function."""
     (tmp_path / "pkg").mkdir()
     for name, text in {
-        "__init__": "", "a": "from pkg import b", "b": "if TYPE_CHECKING:\n    from pkg.c import C",
+        "__init__": "",
+        "a": "from pkg import b",
+        "b": "if TYPE_CHECKING:\n    from pkg.c import C",
         "c": "def f():\n    import pkg.a",
-    }.items():  # fmt: skip
+    }.items():
         (tmp_path / f"pkg/{name}.py").write_text(text)
     assert set(circle(imports_of(tmp_path))) == {"pkg.a", "pkg.b", "pkg.c"}
     (tmp_path / "pkg/c.py").write_text("")

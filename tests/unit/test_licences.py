@@ -91,9 +91,14 @@ def test_no_other_extra_brings_the_gpl(extra):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("GPLv3", "GPL"), ("GNU General Public License v2 (GPLv2)", "GPL"), ("LGPL-3.0-only", "LGPL"),
-        ("GNU LESSER GENERAL PUBLIC LICENSE", "LGPL"), ("MIT", ""), ("Apache License", ""), ("AGPL-3.0", "GPL"),
+        ("GPLv3", "GPL"),
+        ("GNU General Public License v2 (GPLv2)", "GPL"),
+        ("LGPL-3.0-only", "LGPL"),
+        ("GNU LESSER GENERAL PUBLIC LICENSE", "LGPL"),
+        ("MIT", ""),
+        ("Apache License", ""),
+        ("AGPL-3.0", "GPL"),
     ],
-)  # fmt: skip
+)
 def test_families_are_told_apart(text, expected):
     assert family(text) == expected

@@ -101,8 +101,11 @@ ENVS = {
         "train and heldout share tasks",
     ),
     "overlapping splits": (
-        {"tasks": lambda self, split, n, seed: [dataclasses.replace(t, id=t.id.partition("-")[2]) for t in
-                                                Word.tasks(self, split, n, seed)]},
+        {
+            "tasks": lambda self, split, n, seed: [
+                dataclasses.replace(t, id=t.id.partition("-")[2]) for t in Word.tasks(self, split, n, seed)
+            ]
+        },
         "train and heldout share tasks",
     ),
     "another split": (
@@ -114,8 +117,11 @@ ENVS = {
         "the same seed gives other tasks",
     ),
     "meta is no JSON": (
-        {"tasks": lambda self, split, n, seed: [
-            dataclasses.replace(t, meta={"a": {1}}) for t in Word.tasks(self, split, n, seed)]},
+        {
+            "tasks": lambda self, split, n, seed: [
+                dataclasses.replace(t, meta={"a": {1}}) for t in Word.tasks(self, split, n, seed)
+            ]
+        },
         "meta is not JSON",
     ),
     "a split that breaks": (
@@ -124,7 +130,8 @@ ENVS = {
     ),
     "reset gives text": ({"reset": lambda self, task, seed=0: "hello"}, "not a turn"),
     "reset fails": (
-        {"reset": lambda self, task, seed=0: task.nothing}, "raises AttributeError(.|\n)*test_malformed.py, line",
+        {"reset": lambda self, task, seed=0: task.nothing},
+        "raises AttributeError(.|\n)*test_malformed.py, line",
     ),
     "reset has ended": ({"reset": lambda self, task, seed=0: Turn("x", terminated=True)}, "has ended at reset"),
     "step gives a tuple": ({"step": lambda self, action: ("x", 0.0, True)}, "not a turn(.|\n)*step 1 of task"),
@@ -151,7 +158,7 @@ ENVS = {
     "an empty review": ({"review": lambda self, task, seed=0: Correction(" ")}, "a correction without body"),
     "a review by chance": ({"review": lambda self, task, seed=0: Correction(str(np.random.random()))}, "for one seed"),
     "passes fail": ({"advance": lambda self: None}, r"advance\(1\) raises TypeError"),
-}  # fmt: skip
+}
 
 
 def test_a_sound_environment_passes():
@@ -161,12 +168,14 @@ def test_a_sound_environment_passes():
 @pytest.mark.parametrize(
     ("faults", "told"),
     [
-        ({"tasks": lambda self, split, n, seed: Word.tasks(self, split if split[0] in "th" else "train", n, seed)},
-         "no such split"),
+        (
+            {"tasks": lambda self, split, n, seed: Word.tasks(self, split if split[0] in "th" else "train", n, seed)},
+            "no such split",
+        ),
         ({"step": lambda self, action: Turn("again")}, "no end after 200 steps"),
         ({"step": lambda self, action: Turn(f"turn {len(action)}")}, "no end after 200 steps"),
     ],
-)  # fmt: skip
+)
 def test_what_may_be_meant_is_a_warning_once(faults, told):
     env, said = Word(), []
     for name, value in faults.items():
@@ -198,8 +207,13 @@ def team(**faults):
 
     def frame(t, end=False):
         obs, zeros = np.full((2, 2, 1), t, np.float32), np.zeros(2, np.bool_)
-        return Frame(obs * 0 if end else obs, np.zeros((2, 2), np.float32), zeros, ~zeros if end else zeros,
-                     final_obs_BAD=obs if end else None)  # fmt: skip
+        return Frame(
+            obs * 0 if end else obs,
+            np.zeros((2, 2), np.float32),
+            zeros,
+            ~zeros if end else zeros,
+            final_obs_BAD=obs if end else None,
+        )
 
     env = SimpleNamespace(name="two", n_envs=2, team=spec, render=lambda: None, close=lambda: None, t=0)
 
@@ -229,9 +243,10 @@ TEAMS = {
     "step gives a tuple": ({"step": lambda action: (1, 2)}, "step 1 returns no frame"),
     "lists for arrays": ({"reset": lambda seed: Frame([[0.0]], [[0.0]], [False], [False])}, "obs_BAD of reset"),
     "a reward for each copy": (
-        {"reset": lambda seed: Frame(np.zeros((2, 2, 1)), np.zeros(2), np.zeros(2), np.zeros(2))}, "shape of reward_BA",
+        {"reset": lambda seed: Frame(np.zeros((2, 2, 1)), np.zeros(2), np.zeros(2), np.zeros(2))},
+        "shape of reward_BA",
     ),
-}  # fmt: skip
+}
 
 
 def test_a_sound_team_passes():
@@ -317,13 +332,14 @@ RULES = {
     "by chance": ({"assign": to_steps(lambda e: np.random.random())}, "two calls with one input differ"),
     "credits the invalid": ({"assign": with_invalid}, "an invalid episode was credited"),
     "fails on nothing": (
-        {"assign": lambda episodes: [episodes[0]] and to_steps(whole)(episodes)}, "IndexError",
+        {"assign": lambda episodes: [episodes[0]] and to_steps(whole)(episodes)},
+        "IndexError",
     ),
     "depends on the order": ({"assign": by_order}, "changed the credit"),
     "looks at other groups": ({"assign": across}, "another group changed the credit"),
     "claims too much": ({"assign": to_steps(lambda e: whole(e) ** 3)}, "the exact gradient is not what is declared"),
     "claims too little": ({"UNBIASED": False}, "the exact gradient is not what is declared"),
-}  # fmt: skip
+}
 
 
 def rule(**faults):

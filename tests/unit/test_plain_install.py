@@ -91,12 +91,20 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
     ("words", "code", "said"),
     [
         (("demo", "--out", "d"), 0, "12 of 12"),
-        (("list",), 0, "mappo"), (("compare", "a"), 0, "IQM"), (("compare", "--help"), 0, "folders"),
-        (("eval", "a"), 2, "[marl]"), (("eval", "--help"), 0, "episodes"), (("run",), 2, "memlift"),
-        (("run", "mat", "--resume", "a"), 2, "[marl]"), (("export", "verl", "a", "--out", "x"), 2, "["),
-        (("export", "verl", "--help"), 0, "--out"), (("bench", "marl"), 2, "[marl]"),
-        (("bench", "language"), 2, "[train]"), (("memory", "audit", "nowhere"), 2, "no memory"),
-        (("memory", "--help"), 0, "audit"), (("run", "grpo", "--env", "nowhere"), 2, "unknown environment"),
+        (("list",), 0, "mappo"),
+        (("compare", "a"), 0, "IQM"),
+        (("compare", "--help"), 0, "folders"),
+        (("eval", "a"), 2, "[marl]"),
+        (("eval", "--help"), 0, "episodes"),
+        (("run",), 2, "memlift"),
+        (("run", "mat", "--resume", "a"), 2, "[marl]"),
+        (("export", "verl", "a", "--out", "x"), 2, "["),
+        (("export", "verl", "--help"), 0, "--out"),
+        (("bench", "marl"), 2, "[marl]"),
+        (("bench", "language"), 2, "[train]"),
+        (("memory", "audit", "nowhere"), 2, "no memory"),
+        (("memory", "--help"), 0, "audit"),
+        (("run", "grpo", "--env", "nowhere"), 2, "unknown environment"),
         (("run", "grpo", "--env", "matrix"), 2, "matrix is a team environment"),
         (("run", "mat", "--env=spread:n=x"), 2, "a value of the wrong type"),
         (("run", "memlift", "--env", "analyst:speed=1"), 2, "unknown option"),
@@ -104,7 +112,7 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
         (("run", "memlift", "--env", "evolvent.demo:make", "--model", "evolvent.demo:answer"), 2, 'embedder "hash"'),
         (("run", "memlift", "--model", "smollm2-135m", "--env", "household", "--embedder", "hash"), 2, "[llama]"),
     ],
-)  # fmt: skip
+)
 def test_every_command_answers_or_names_its_extra(tmp_path, words, code, said):
     sample_team_run(tmp_path / "a")
     ((found, out),) = answers([words], tmp_path)

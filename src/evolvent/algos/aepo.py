@@ -67,6 +67,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     branching = Branching(config.whole, config.branch_from, config.branch_weight, config.branch_penalty)
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True)) as run:
         return learn(
-            run, "aepo", rule, objective, collect=lambda _: collect_branching(run, branching),
+            run,
+            "aepo",
+            rule,
+            objective,
+            collect=lambda _: collect_branching(run, branching),
             grad_clip=config.grad_clip,
-        )  # fmt: skip
+        )

@@ -76,9 +76,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     at_least(config, {"alpha": 1e-6})
     rule = token_conservative_bellman.Config(gamma=config.gamma)
     settings = DuelingConfig(
-        alpha=config.alpha, gamma=config.gamma, adv=config.adv, ce=config.ce, grad_clip=config.grad_clip,
+        alpha=config.alpha,
+        gamma=config.gamma,
+        adv=config.adv,
+        ce=config.ce,
+        grad_clip=config.grad_clip,
         micro_tokens=config.plan.micro_tokens,
-    )  # fmt: skip
+    )
     with open_language(config, folder, live, resume=resume, needs=_NEEDS) as run:
         seed = seed_tree(config.seed, "values") % 2**31
         values = DuelingQ(run.model, settings, lr=config.lr, critic_lr=config.critic_lr, seed=seed)

@@ -141,11 +141,14 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     spec, steps = team.env.team, team.steps
     if spec.kind != "discrete":
         raise BadInput(
-            "COMA needs agents that choose", got=f"{spec.kind} actions", expected="discrete actions",
+            "COMA needs agents that choose",
+            got=f"{spec.kind} actions",
+            expected="discrete actions",
             where=config.env,
             do="use mappo, with --optimal-baseline surrogate for a baseline for each agent"
-            if spec.kind == "continuous" else "use mappo, happo or mat, which take choices and numbers at once",
-        )  # fmt: skip
+            if spec.kind == "continuous"
+            else "use mappo, happo or mat, which take choices and numbers at once",
+        )
     actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
     q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden, ids=steps.ids)
     return actors.to(team.device), q.to(team.device)
@@ -191,6 +194,9 @@ def learn_values(
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     parts = min(config.critic_steps, len(action))
     return fit_critic(
-        lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), rms, target,
-        batch.passes(1, parts, generator), grad_clip=config.grad_clip,
-    )["value_loss"]  # fmt: skip
+        lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]),
+        rms,
+        target,
+        batch.passes(1, parts, generator),
+        grad_clip=config.grad_clip,
+    )["value_loss"]

@@ -55,7 +55,7 @@ from evolvent.formulas.creative import (
     realisation,
     relative_novelty,
     structural_change,
-)  # fmt: skip
+)
 from evolvent.memory.items import Recall, Recalled
 from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.answered import Answered
@@ -199,14 +199,23 @@ def _made(
     seat.keep(number + 1, page, picture)
     rating = _rating(config, seat, lineage.game, page, number) if config.judge else None
     return {
-        "step": number + 1, "phase": f"v{number // config.lineages + 1}", "lineage": lineage.game,
+        "step": number + 1,
+        "phase": f"v{number // config.lineages + 1}",
+        "lineage": lineage.game,
         "parent": planned.parent.step if planned.parent else None,
         "depth": planned.parent.depth + 1 if planned.parent else 1,
-        "plan": planned.mechanics, "changes": changes, "added": by, "calls": calls,
-        "ok": int(last is not None and last.playable), "sanity": last.sanity if last else 1.0,
-        "runtime": last.score if last else 1.0, "rating": rating, "idea": planned.idea,
-        "tokens": sum(call["tokens"] for call in calls) or seat.sampled, "prompt_tokens": seat.prompt_tokens,
-    }, written  # fmt: skip
+        "plan": planned.mechanics,
+        "changes": changes,
+        "added": by,
+        "calls": calls,
+        "ok": int(last is not None and last.playable),
+        "sanity": last.sanity if last else 1.0,
+        "runtime": last.score if last else 1.0,
+        "rating": rating,
+        "idea": planned.idea,
+        "tokens": sum(call["tokens"] for call in calls) or seat.sampled,
+        "prompt_tokens": seat.prompt_tokens,
+    }, written
 
 
 def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, seed: int) -> tuple[Answered, Any]:
@@ -234,11 +243,17 @@ def _line(
 ) -> dict[str, Any]:
     seen = verdict.seen
     return {
-        "stage": stage, "iteration": iteration, "mechanic": mechanic.name, "gate": verdict.gate, "words": verdict.words,
-        "source": verdict.source, "errors": list(seen.errors) if seen else [],
+        "stage": stage,
+        "iteration": iteration,
+        "mechanic": mechanic.name,
+        "gate": verdict.gate,
+        "words": verdict.words,
+        "source": verdict.source,
+        "errors": list(seen.errors) if seen else [],
         "moves": int(bool(seen and seen.changes)),
-        "advice": [_told(item) for item in one.shown], "tokens": episode.n_tokens,
-    }  # fmt: skip
+        "advice": [_told(item) for item in one.shown],
+        "tokens": episode.n_tokens,
+    }
 
 
 def _told(item: Recalled) -> dict[str, Any]:
@@ -269,10 +284,14 @@ def _credit(config: Config, seat: Seat, planned: Plan, row: dict[str, Any]) -> N
     x = Signals(
         structural=change,
         realised=realisation([*aim["preserve"], *aim["add"], *aim["recombine"]], list(new), aim["remove"]),
-        novelty=relative_novelty(node.core, [other.core for other in seat.nodes]), creativity=creativity(row["rating"]),
-        playable=row["runtime"], cosmetic=float(change == 0.0 and page != planned.before), regression=lost(page),
-        sanity=row["sanity"], runtime_ok=bool(row["ok"]),
-    )  # fmt: skip
+        novelty=relative_novelty(node.core, [other.core for other in seat.nodes]),
+        creativity=creativity(row["rating"]),
+        playable=row["runtime"],
+        cosmetic=float(change == 0.0 and page != planned.before),
+        regression=lost(page),
+        sanity=row["sanity"],
+        runtime_ok=bool(row["ok"]),
+    )
     row["signals"] = {name: round(float(value), 4) for name, value in vars(x).items()}
     row["mechanics"], row["reward"] = list(new), creative_reward(x, config.gates)
 
@@ -294,17 +313,35 @@ def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], wri
             settle(receipt, 1.0 if call["there"] else -1.0, call["source"])
         if call["there"] or call["gate"] in ("static", "browser"):
             kind, body = ("code", call["source"]) if call["there"] else ("failure", call["words"])
-            memory.remember(told(seat.env.mechanics[call["mechanic"]]), body, kind=kind, source="tests", metadata=about,
-                            polarity="success" if call["there"] else "failure",
-                            parents=[item.id for item in one.shown])  # fmt: skip
+            memory.remember(
+                told(seat.env.mechanics[call["mechanic"]]),
+                body,
+                kind=kind,
+                source="tests",
+                metadata=about,
+                polarity="success" if call["there"] else "failure",
+                parents=[item.id for item in one.shown],
+            )
     taken = [
         planned.take.node.memory for one in row["changes"] if planned.take and one["what"] == "take" and one["done"]
     ]
     parents = [*([planned.parent.memory] if planned.parent else []), *([planned.idea] if planned.idea else []), *taken]
     feature = next((m for stage, m in planned.stages if stage == "feature"), None)
     if feature is not None and not planned.idea:  # the model's own: from now on in the archive
-        memory.remember(feature.words, told(feature), kind="mechanic", value=reward, parents=parents,
-                        metadata={"name": feature.name, "lineage": lineage.game})  # fmt: skip
-    row["memory"] = memory.remember(f"a version of {lineage.game} with {', '.join(row['mechanics'])}",
-                                    f"reward {reward:.2f}, version {row['step']}", kind="node", value=reward,
-                                    parents=parents, metadata=about, merge=None)  # fmt: skip
+        memory.remember(
+            feature.words,
+            told(feature),
+            kind="mechanic",
+            value=reward,
+            parents=parents,
+            metadata={"name": feature.name, "lineage": lineage.game},
+        )
+    row["memory"] = memory.remember(
+        f"a version of {lineage.game} with {', '.join(row['mechanics'])}",
+        f"reward {reward:.2f}, version {row['step']}",
+        kind="node",
+        value=reward,
+        parents=parents,
+        metadata=about,
+        merge=None,
+    )

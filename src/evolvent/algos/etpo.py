@@ -64,9 +64,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         )
     rule = token_soft_bellman.Config(beta=config.beta, gamma=config.gamma)
     settings = SoftQConfig(
-        beta=config.beta, gamma=config.gamma, polyak=config.polyak, temperature=config.temperature,
-        delta=config.huber, grad_clip=config.grad_clip, micro_tokens=config.plan.micro_tokens,
-    )  # fmt: skip
+        beta=config.beta,
+        gamma=config.gamma,
+        polyak=config.polyak,
+        temperature=config.temperature,
+        delta=config.huber,
+        grad_clip=config.grad_clip,
+        micro_tokens=config.plan.micro_tokens,
+    )
     with open_language(config, folder, live, resume=resume, others=(Q, SLOW)) as run:
         values = SoftQ(run.model, settings, lr=config.critic_lr, constrained=True)
         run.keep(values=values)
@@ -77,9 +82,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 ledger = token_soft_bellman.assign(episodes, rule)
             with run.clock("learn"):  # LEARN
                 metrics = values.learn(
-                    episodes, ledger, run.optimizers["policy"], epochs=config.epochs, minibatches=config.minibatches,
+                    episodes,
+                    ledger,
+                    run.optimizers["policy"],
+                    epochs=config.epochs,
+                    minibatches=config.minibatches,
                     generator=run.generator,
-                )  # fmt: skip
+                )
             run.log(episodes, ledger, **metrics)
         summary = "what the soft backup says the token is worth (a target, not an advantage)"
         return run.finish("etpo", Rule.of(token_soft_bellman, "etpo", summary, rule))

@@ -108,8 +108,12 @@ def run(
     """T rounds over the kernels; returns the summary. ``model``: one that is loaded, shared by several runs."""
     with opened(config, folder, live, resume, model) as seat:
         if seat.env.variant == "faster" and not config.refine:
-            raise BadInput("this world begins with a right kernel: nothing is drafted", got="--no-refine",
-                           where=config.env, do="leave --no-refine out, or draft with --env kernels")  # fmt: skip
+            raise BadInput(
+                "this world begins with a right kernel: nothing is drafted",
+                got="--no-refine",
+                where=config.env,
+                do="leave --no-refine out, or draft with --env kernels",
+            )
         memory, total = seat.memory, config.budget * len(seat.works)
         naive = {work.name: seat.env.operators[work.name].source for work in seat.works}
         shell = Shell(folder, live, total, resume=resume, unit="attempt")
@@ -157,16 +161,26 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
     """The stage, a start point and memories: two receipts at most."""
     stage = "refine" if config.refine and work.starts else "draft"
     made = Context(stage=stage)
-    policy = preset("evokernel", epsilon=config.epsilon, alpha=config.alpha, k=config.k,
-                    pool=config.multiplier * config.k, q_init=FRESH)  # fmt: skip
+    policy = preset(
+        "evokernel",
+        epsilon=config.epsilon,
+        alpha=config.alpha,
+        k=config.k,
+        pool=config.multiplier * config.k,
+        q_init=FRESH,
+    )
     if stage == "refine":
         made.origin = work.best
         if config.select == "value":
             every = replace(policy, k=1, pool=len(work.starts))  # all have the same key: none is nearer
             found = seat.memory.recall(
-                work.key, stage=stage, policy=every, kinds=["start"], filter={"kernel": work.name},
+                work.key,
+                stage=stage,
+                policy=every,
+                kinds=["start"],
+                filter={"kernel": work.name},
                 seed=seed_tree(config.seed, "start", number),
-            )  # fmt: skip
+            )
             made.origin = found[0].id
             made.recalls.append((found, (made.origin,)))
         made.start = work.starts[made.origin]
@@ -174,9 +188,13 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
         if config.select != "value":
             policy = preset("rag" if config.select == "similar" else "random", k=config.k, pool=policy.pool)
         found = seat.memory.recall(
-            work.key, stage=stage, policy=policy, kinds=KINDS[stage], seed=seed_tree(config.seed, "recall", number),
+            work.key,
+            stage=stage,
+            policy=policy,
+            kinds=KINDS[stage],
+            seed=seed_tree(config.seed, "recall", number),
             filter={"kernel": {"in": seat.others[work.name]}},
-        )  # fmt: skip
+        )
         left = config.chars
         for item in found:
             if len(item.body) <= left:
@@ -203,8 +221,15 @@ def _attempt(
     text += f"\n{env.advice('practice', '', config.lesson)}" if config.lesson else ""
     seed = seed_tree(config.seed, "attempt", number)
     manner = Manner(Text(), budget=Budget(answer=config.tokens))
-    player = play(env, Task(f"{work.name}#{number}", text, work.name), manner, seed=seed, group=work.name, world=seed,
-                  experience=context)  # fmt: skip
+    player = play(
+        env,
+        Task(f"{work.name}#{number}", text, work.name),
+        manner,
+        seed=seed,
+        group=work.name,
+        world=seed,
+        experience=context,
+    )
     started = time.perf_counter()
     try:
         (ended,) = run_players([player], seat.ask)
@@ -220,17 +245,30 @@ def _attempt(
     if (known := work.known(info["action"])) and info["gate"] == "":  # a copy is as fast as it was: clocks differ
         info |= {"ratio": known.ratio, "low": known.low, "high": known.high, "action": known.source}
     return ended, {
-        "step": number + 1, "phase": context.stage, "kernel": work.name, "attempt": work.attempts + 1,
-        "gate": info["gate"], "words": info["words"], "ratio": info["ratio"], "low": info.get("low"),
-        "high": info.get("high"), "us": info.get("us"), "valid": int(info["valid"]), "best_before": best,
-        "start": None if start is None else start.step, "origin": context.origin, "source": info["action"],
+        "step": number + 1,
+        "phase": context.stage,
+        "kernel": work.name,
+        "attempt": work.attempts + 1,
+        "gate": info["gate"],
+        "words": info["words"],
+        "ratio": info["ratio"],
+        "low": info.get("low"),
+        "high": info.get("high"),
+        "us": info.get("us"),
+        "valid": int(info["valid"]),
+        "best_before": best,
+        "start": None if start is None else start.step,
+        "origin": context.origin,
+        "source": info["action"],
         "gain": info["ratio"] / (start.ratio if start else best or max(info["ratio"], 1.0)),
         "advice": [{"id": m.id, "kind": m.kind, "body": m.body[:300], "value": m.value} for m in context.shown],
         "tokens": (ended.n_tokens or seat.sampled) if isinstance(ended, Episode) else 0,
         "prompt_tokens": seat.prompt_tokens,
-        "seconds": round(time.perf_counter() - started, 3), "memory": None, "values": {},
+        "seconds": round(time.perf_counter() - started, 3),
+        "memory": None,
+        "values": {},
         **({} if info["valid"] else {"error": info["words"]}),
-    }  # fmt: skip
+    }
 
 
 def _broke(ended: Episode | EnvError, row: dict[str, Any]) -> EnvError | None:
@@ -275,8 +313,9 @@ def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> Non
     elif valid and row["gate"] != "text":
         row["memory"] = keep("failure", f"{row['gate']}: {row['words']}", polarity="failure", value=_FAILURE)
     for recall, ids in context.recalls:
-        changes = memory.settle(recall, row["settled"] if valid else None, source="tests", valid=valid,
-                                action=row["source"] or None)  # fmt: skip
+        changes = memory.settle(
+            recall, row["settled"] if valid else None, source="tests", valid=valid, action=row["source"] or None
+        )
         row["values"] |= {change.id: round(change.q_after, 4) for change in changes if change.id in ids}
 
 

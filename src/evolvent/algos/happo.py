@@ -89,9 +89,13 @@ evaluate = partial(evaluate_team, Config, played)
 
 
 def improve_in_turn(
-    config: Config, actors: Actors, adams: list[torch.optim.Adam], batch: Batch, adv_TBA: Tensor,
+    config: Config,
+    actors: Actors,
+    adams: list[torch.optim.Adam],
+    batch: Batch,
+    adv_TBA: Tensor,
     generator: torch.Generator,
-) -> tuple[Tensor, dict[str, float]]:  # fmt: skip
+) -> tuple[Tensor, dict[str, float]]:
     """Clipped policy gradient for one actor after another; returns M of every joint step ``[T*B]`` and the log.
 
     In the end M is ``prod_i pi_new^i / pi_old^i`` of the actions that were taken.
@@ -109,9 +113,14 @@ def improve_in_turn(
 
 
 def improve_one(
-    config: Config, actors: Actors, agent: int, adam: torch.optim.Adam, own: Own, passes: Iterable[Rows],
+    config: Config,
+    actors: Actors,
+    agent: int,
+    adam: torch.optim.Adam,
+    own: Own,
+    passes: Iterable[Rows],
     weighed: tuple[Tensor, Tensor],
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Clipped policy gradient for one actor, advantages times M (``weighed``, ``[T*B]`` each); means for the log."""
     adv, factor = weighed
 

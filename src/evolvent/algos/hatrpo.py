@@ -114,11 +114,14 @@ def improve_in_turn(
         steps.append(step)
         factor = factor * ratio
     metrics = {
-        "accepted": fmean(step.accepted for step in steps), "kl": fmean(step.kl for step in steps),
-        "kl_max": max(step.kl for step in steps), "improvement": fmean(step.improvement for step in steps),
+        "accepted": fmean(step.accepted for step in steps),
+        "kl": fmean(step.kl for step in steps),
+        "kl_max": max(step.kl for step in steps),
+        "improvement": fmean(step.improvement for step in steps),
         "fraction": fmean(step.fraction for step in steps),
-        "factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item(),
-    }  # fmt: skip
+        "factor_mean": factor.mean().item(),
+        "factor_sd": factor.std(unbiased=False).item(),
+    }
     return factor, metrics
 
 
@@ -135,8 +138,13 @@ def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Te
         return masked_mean(actors.kl_one(agent, old, now), own.active)
 
     step = trust_region_step(
-        actors.parameters_of(agent), lambda: masked_mean(ratio() * weight, own.active), kl, delta=config.delta,
-        damping=config.damping, accept_ratio=config.accept_ratio, backtracks=(config.backtracks, config.backtrack),
-    )  # fmt: skip
+        actors.parameters_of(agent),
+        lambda: masked_mean(ratio() * weight, own.active),
+        kl,
+        delta=config.delta,
+        damping=config.damping,
+        accept_ratio=config.accept_ratio,
+        backtracks=(config.backtracks, config.backtrack),
+    )
     with torch.no_grad():
         return step, ratio()

@@ -58,7 +58,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     check_budgets(config.budgets)
     with open_language(config, folder, live, resume=resume) as run:
         return learn(
-            run, "hbpo",
-            Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", rule), objective,
-            collect=lambda _: (run.collect(granted(run, config.budgets)), {}), grad_clip=config.grad_clip,
-        )  # fmt: skip
+            run,
+            "hbpo",
+            Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", rule),
+            objective,
+            collect=lambda _: (run.collect(granted(run, config.budgets)), {}),
+            grad_clip=config.grad_clip,
+        )

@@ -101,15 +101,26 @@ def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
 
 
 def learn_values(
-    config: Config, critics: nn.ModuleList, adam: torch.optim.Adam, norm: ValueNorm, batch: Batch,
-    ledger: RolloutLedger, generator: torch.Generator,
-) -> dict[str, float]:  # fmt: skip
+    config: Config,
+    critics: nn.ModuleList,
+    adam: torch.optim.Adam,
+    norm: ValueNorm,
+    batch: Batch,
+    ledger: RolloutLedger,
+    generator: torch.Generator,
+) -> dict[str, float]:
     """Fit the critics to every agent's own lambda-returns; their mean loss, and how much of them they knew."""
     obs = batch.view.obs.flatten(0, 1)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
     target, old, _ = scaled_targets(norm, batch, ledger, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
-        lambda rows: values_of(critics, obs[rows]), adam, target, passes, old_value=old, clip=config.clip,
-        grad_clip=config.grad_clip, weight=1.0 if config.shared else own_means(target),
-    )  # fmt: skip
+        lambda rows: values_of(critics, obs[rows]),
+        adam,
+        target,
+        passes,
+        old_value=old,
+        clip=config.clip,
+        grad_clip=config.grad_clip,
+        weight=1.0 if config.shared else own_means(target),
+    )

@@ -56,6 +56,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
         recorded = attempts(run, pairs)
         return learn(
-            run, "kto", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),
-            after=lambda ledger: {"compared": float(taking_part(ledger))}, grad_clip=config.grad_clip,
-        )  # fmt: skip
+            run,
+            "kto",
+            RULE,
+            objective,
+            collect=recorded and (lambda update: (recorded(update), {})),
+            after=lambda ledger: {"compared": float(taking_part(ledger))},
+            grad_clip=config.grad_clip,
+        )

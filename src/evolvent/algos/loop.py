@@ -61,6 +61,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = Rule.of(step_left_out, "leave_one_out", summary, settings)
     with open_language(config, folder, live, resume=resume) as run:
         return learn(
-            run, "loop", rule, objective, after=lambda ledger: {"left_out": left_out(ledger)}, kl_stop=config.kl_stop,
+            run,
+            "loop",
+            rule,
+            objective,
+            after=lambda ledger: {"left_out": left_out(ledger)},
+            kl_stop=config.kl_stop,
             grad_clip=config.grad_clip,
-        )  # fmt: skip
+        )

@@ -110,23 +110,39 @@ def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
 
 
 def learn_values(
-    config: Config, critic: Critic, q: JointQ | None, adams: list[torch.optim.Adam], norm: ValueNorm, batch: Batch,
-    ledger: RolloutLedger, generator: torch.Generator,
-) -> dict[str, float]:  # fmt: skip
+    config: Config,
+    critic: Critic,
+    q: JointQ | None,
+    adams: list[torch.optim.Adam],
+    norm: ValueNorm,
+    batch: Batch,
+    ledger: RolloutLedger,
+    generator: torch.Generator,
+) -> dict[str, float]:
     """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
     heads = [critic.head] if q is None else [critic.head, q.head]
     target, old, mask = scaled_targets(norm, batch, ledger, heads, shared=True)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     passes = partial(batch.passes, config.critic_epochs, config.minibatches, generator)
     metrics = fit_critic(
-        lambda rows: critic(seen.state[rows]), adams[0], target, passes(), old_value=old, clip=config.clip,
-        grad_clip=config.grad_clip, mask=mask,
-    )  # fmt: skip
+        lambda rows: critic(seen.state[rows]),
+        adams[0],
+        target,
+        passes(),
+        old_value=old,
+        clip=config.clip,
+        grad_clip=config.grad_clip,
+        mask=mask,
+    )
     if q is not None:
         said = fit_critic(
-            lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]), adams[1],
-            target.unsqueeze(-1).expand(-1, seen.obs.shape[1]), passes(), grad_clip=config.grad_clip, mask=seen.active,
-        )  # fmt: skip
+            lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]),
+            adams[1],
+            target.unsqueeze(-1).expand(-1, seen.obs.shape[1]),
+            passes(),
+            grad_clip=config.grad_clip,
+            mask=seen.active,
+        )
         metrics["q_loss"] = said["value_loss"]
     return metrics
 
@@ -140,9 +156,11 @@ def joint_q(config: Config, team: TeamRun) -> JointQ:
     """
     if config.optimal_baseline == "exact" and team.env.team.dims:
         raise BadInput(
-            "no exact baseline for continuous actions", got=config.optimal_baseline, expected="surrogate",
+            "no exact baseline for continuous actions",
+            got=config.optimal_baseline,
+            expected="surrogate",
             where="--optimal-baseline",
-        )  # fmt: skip
+        )
     steps = team.steps
     q = JointQ(team.env.team, steps.state_dim, steps.obs_dim, hidden=config.hidden, ids=steps.ids)
     return q.to(team.device)

@@ -84,9 +84,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         run.learners = lambda update: learners(team, config.interval, update)
         critic = run.critic(config.critic_lr, CLIP)
         return learn(
-            run, "marft", rule, objective, critic=critic, level=level, unit=unit, kl_stop=config.kl_stop,
+            run,
+            "marft",
+            rule,
+            objective,
+            critic=critic,
+            level=level,
+            unit=unit,
+            kl_stop=config.kl_stop,
             grad_clip=GRAD_CLIP,
-        )  # fmt: skip
+        )
 
 
 def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:

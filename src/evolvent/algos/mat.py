@@ -83,9 +83,15 @@ evaluate = partial(evaluate_team, Config, _played)
 def make_policy(config: Config, team: TeamRun) -> JointPolicy:
     """The network for the team at hand."""
     return JointPolicy(
-        team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
-        actor=config.actor, mask_dead=config.mask_dead, sizes=not config.ids,
-    ).to(team.device)  # fmt: skip
+        team.env.team,
+        team.steps.obs_dim,
+        width=config.width,
+        heads=config.heads,
+        blocks=config.blocks,
+        actor=config.actor,
+        mask_dead=config.mask_dead,
+        sizes=not config.ids,
+    ).to(team.device)
 
 
 def acting(policy: JointPolicy) -> Act:

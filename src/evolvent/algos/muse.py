@@ -91,8 +91,19 @@ class Config:
     """Characters of guide items in a prompt, at most; what does not fit is neither shown nor recorded."""
 
     def __post_init__(self) -> None:
-        at_least(self, {"train": 1, "passes": 1, "heldout": 0, "read": 1, "words": 1, "chars": 0, "temperature": 0,
-                        "retry_temperature": 0})  # fmt: skip
+        at_least(
+            self,
+            {
+                "train": 1,
+                "passes": 1,
+                "heldout": 0,
+                "read": 1,
+                "words": 1,
+                "chars": 0,
+                "temperature": 0,
+                "retry_temperature": 0,
+            },
+        )
 
 
 def run(
@@ -126,12 +137,15 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict
 
 
 @contextmanager
-def _opened(
-    config: Config, folder: RunFolder, live: Live, model: Model | None
-) -> Iterator[tuple[Env, Muse, Memory]]:  # fmt: skip
+def _opened(config: Config, folder: RunFolder, live: Live, model: Model | None) -> Iterator[tuple[Env, Muse, Memory]]:
     if config.model == "none" and model is None:
-        raise BadInput("the guide is written by a model", got="model none", where="--model",
-                       expected="a language model", do="see `evolvent list models`")  # fmt: skip
+        raise BadInput(
+            "the guide is written by a model",
+            got="model none",
+            where="--model",
+            expected="a language model",
+            do="see `evolvent list models`",
+        )
     policy = preset("rag", k=config.read)
     # nothing is compared: texts are fetched by name
     with loaded(config, policy, "hash", folder, live, model, compares=False) as (env, model, memory):

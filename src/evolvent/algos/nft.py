@@ -62,6 +62,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             return {}
 
         return learn(
-            run, "nft", RULE, replace(NFT, floor=config.floor), before=judge,
-            after=lambda ledger: {"left_out": left_out(ledger)}, grad_clip=config.grad_clip,
-        )  # fmt: skip
+            run,
+            "nft",
+            RULE,
+            replace(NFT, floor=config.floor),
+            before=judge,
+            after=lambda ledger: {"left_out": left_out(ledger)},
+            grad_clip=config.grad_clip,
+        )

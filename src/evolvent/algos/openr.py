@@ -109,8 +109,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.process == config.outcome == 0.0:
         raise BadInput("nothing is paid", got=(0.0, 0.0), expected="a weight above 0", where="--process, --outcome")
     if config.labels not in LABELS and not (Path(config.labels).expanduser() / NOTE).is_file():
-        raise BadInput("no such labels", got=config.labels, expected=f"{', '.join(LABELS)} or a folder with {NOTE}",
-                       where="--labels")  # fmt: skip
+        raise BadInput(
+            "no such labels",
+            got=config.labels,
+            expected=f"{', '.join(LABELS)} or a folder with {NOTE}",
+            where="--labels",
+        )
     rule = RULES[config.how]
     over = OF_LINES if config.how in ("appo", "grpo_coded") else OF_TOKENS
     objective = replace(Objective(clip_low=CLIP, clip_high=CLIP, entropy=ENTROPY), **over)
@@ -150,10 +154,11 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
     if not 0 < good < len(rows):
         told, do = ("right", "harder ones") if good else ("wrong", "a policy that is sometimes right")
         raise BadInput(
-            "a process reward model needs right and wrong steps", where="openr",
+            "a process reward model needs right and wrong steps",
+            where="openr",
             got=f"{len(rows)} states, all {told}" if rows else "no state: no answer came to an end of a line",
             do=f"ask for more questions (--questions), or take {do}",
-        )  # fmt: skip
+        )
     prm = SearchValue(run.model, "process", adapter="prm", seed=seed)
     on = run.live.advancing(f"the process reward model learns from {len(rows):,} states")
     told |= prm.fit(
@@ -190,9 +195,13 @@ def _labelled(run: LanguageRun, config: Config, seed: int, how: omega.Config) ->
                     rows[context.tobytes()] = (context, label)
         tokens += int(search.meter.tokens.sum())
     return list(rows.values()), {
-        "states": len(rows), "estimates": estimates, "samples": samples, "bisected": bisected, "tokens": tokens,
+        "states": len(rows),
+        "estimates": estimates,
+        "samples": samples,
+        "bisected": bisected,
+        "tokens": tokens,
         "questions": len(tasks),
-    }  # fmt: skip
+    }
 
 
 def _paid(

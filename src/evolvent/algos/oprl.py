@@ -94,7 +94,13 @@ def _prefer(
     sides = step_wanted.assign([episodes[i] for pair in pairs for i in pair])
     batch = pair_batch(sides, constrained=run.config.act == "trie")
     metrics = improve(
-        Preference("dpo", beta=beta), batch, run.logprobs(PRM), optimizer, micro_tokens=run.config.plan.micro_tokens,
-        grad_clip=PRM_CLIP, generator=run.generator, reference=run.logprobs("policy"),
-    )  # fmt: skip
+        Preference("dpo", beta=beta),
+        batch,
+        run.logprobs(PRM),
+        optimizer,
+        micro_tokens=run.config.plan.micro_tokens,
+        grad_clip=PRM_CLIP,
+        generator=run.generator,
+        reference=run.logprobs("policy"),
+    )
     return {"pairs": float(len(pairs)), "prm_loss": metrics["loss"], "prm_accuracy": metrics["accuracy"]}

@@ -70,9 +70,13 @@ class Orderly(nn.Module):
             return drawn[0]
 
         acted = self.policy.act(
-            view.obs, available_BAN=view.available, active_BA=view.active, order_BA=choose, greedy=greedy,
+            view.obs,
+            available_BAN=view.available,
+            active_BA=view.active,
+            order_BA=choose,
+            greedy=greedy,
             generator=generator,
-        )  # fmt: skip
+        )
         # clones are ordinary tensors, which autograd takes later
         return acted, drawn[0].clone(), drawn[1].clone()
 
@@ -117,9 +121,14 @@ evaluate = partial(evaluate_team, Config, _played)
 def make_net(config: Config, team: TeamRun) -> Orderly:
     """The networks for the team at hand."""
     policy = JointPolicy(
-        team.env.team, team.steps.obs_dim, width=config.width, heads=config.heads, blocks=config.blocks,
-        mask_dead=config.mask_dead, sizes=not config.ids,
-    )  # fmt: skip
+        team.env.team,
+        team.steps.obs_dim,
+        width=config.width,
+        heads=config.heads,
+        blocks=config.blocks,
+        mask_dead=config.mask_dead,
+        sizes=not config.ids,
+    )
     return Orderly(policy).to(team.device)
 
 
@@ -133,9 +142,14 @@ def acting(net: Orderly) -> Act:
 
 
 def learn(
-    config: Config, net: Orderly, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch,
-    ledger: RolloutLedger, generator: torch.Generator,
-) -> dict[str, float]:  # fmt: skip
+    config: Config,
+    net: Orderly,
+    optimizer: torch.optim.Optimizer,
+    norm: ValueNorm,
+    batch: Batch,
+    ledger: RolloutLedger,
+    generator: torch.Generator,
+) -> dict[str, float]:
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     active = batch.view.flat().active
     order, old_logp_B = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)

@@ -52,8 +52,9 @@ PAPER = "Williams 1992"
 LEVELS = ("token", "step", "agent")
 STATUS = "lightly tested"
 JUDGES: dict[str, tuple[str, type[OutcomeCritic | ShareCritic]]] = {
-    "outcome_p": ("outcomes", OutcomeCritic), "share_behind": ("shares", ShareCritic),
-}  # fmt: skip
+    "outcome_p": ("outcomes", OutcomeCritic),
+    "share_behind": ("shares", ShareCritic),
+}
 """Notes of a critic that learns beside the policy: its name in checkpoints, and its class."""
 PASSES = 20
 """Epochs of such a critic over an update: it may be all the credit there is, and with one pass it never foresees."""
@@ -108,7 +109,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         tokens=rule.level == "token",
         kinds=tuple(need.removeprefix("kind:") for need in asked if need.startswith("kind:")) if usual else (),
         compares=getattr(found.source, "COMPARES", False) and not config.plan.recorded,
-    )  # fmt: skip
+    )
     unit = "action" if config.act != "trie" and rule.level == "step" else "token"
     names = team.names if team else ("policy",)
     found_attempts = find_attempts(config.plan.recorded)
@@ -122,10 +123,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         critic = run.critic(config.critic_lr, 0.2) if with_critic else None
         recorded = sampled(run, found_attempts)
         return learn(
-            run, "policy_gradient", rule, objective, critic=critic, unit=unit, grad_clip=config.grad_clip,
+            run,
+            "policy_gradient",
+            rule,
+            objective,
+            critic=critic,
+            unit=unit,
+            grad_clip=config.grad_clip,
             collect=recorded and (lambda update: (recorded(update), {})),
             before=_foreseen(run, config, *judges[0]) if judges else None,
-        )  # fmt: skip
+        )
 
 
 def _foreseen(
@@ -140,9 +147,12 @@ def _foreseen(
 
     def judge(episodes: list[Episode]) -> dict[str, float]:
         return critic.learn(
-            critic.note(episodes), epochs=config.plan.critic_epochs or PASSES, minibatches=config.minibatches,
-            grad_clip=config.grad_clip, generator=run.generator,
-        )  # fmt: skip
+            critic.note(episodes),
+            epochs=config.plan.critic_epochs or PASSES,
+            minibatches=config.minibatches,
+            grad_clip=config.grad_clip,
+            generator=run.generator,
+        )
 
     return judge
 
@@ -160,10 +170,12 @@ def needs_of(rule: CreditRule) -> tuple[str, ...]:
     what = f"it needs {' and '.join(others)}" if others else f"it credits {rule.LEVEL}s of {rule.RECORD}s"
     systems = catalogue.systems_of(rule.name)
     raise BadInput(
-        f"the rule cannot run here: {what}", got=rule.name,
-        expected="a rule for tokens, steps or agents, over attempts that are recorded here", where="--rule",
+        f"the rule cannot run here: {what}",
+        got=rule.name,
+        expected="a rule for tokens, steps or agents, over attempts that are recorded here",
+        where="--rule",
         do=f"evolvent run {' or '.join(systems)}" if systems else "see `evolvent list credit`",
-    )  # fmt: skip
+    )
 
 
 def _with_embedder(settings: Any) -> Any:
@@ -179,4 +191,4 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
     team = workflow(folder.config["agents"])
     return evaluate_language(
         Config, folder, live, episodes, env=env, adapters=team.names, manner=lambda manner: replace(manner, team=team)
-    )  # fmt: skip
+    )

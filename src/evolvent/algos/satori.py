@@ -119,9 +119,11 @@ class _Evolving:
         turn = self._env.step(action)
         if not turn.done or self._question.admissible is not None:
             raise BadInput(
-                "whole answers are improved", got=f"{self._env.name}, which goes on or lists commands",
-                expected="a world of one free answer", where="--env",
-            )  # fmt: skip
+                "whole answers are improved",
+                got=f"{self._env.name}, which goes on or lists commands",
+                expected="a world of one free answer",
+                where="--env",
+            )
         gain = turn.reward - (self._worth[-1] if self._worth else 0.0)
         self._answers.append(action)
         self._worth.append(turn.reward)

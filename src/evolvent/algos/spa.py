@@ -66,9 +66,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         critic, model, seed = run.critic(config.critic_lr, config.clip), run.model, seed_tree(config.seed, "progress")
         estimator = ProgressEstimator(
-            model.states, model.width, context=model.context, lr=config.progress_lr, seed=seed % 2**31,
+            model.states,
+            model.width,
+            context=model.context,
+            lr=config.progress_lr,
+            seed=seed % 2**31,
             device=config.plan.device,
-        )  # fmt: skip
+        )
         run.keep(critic=critic, progress=estimator)
 
         def attribute(episodes: list[Episode]) -> dict[str, float]:
@@ -78,6 +82,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             return {"progress_loss": error}
 
         return learn(
-            run, "spa", Rule.of(step_progress, "progress", "estimated progress of each turn, with a critic", rule),
-            objective, before=attribute, critic=critic, grad_clip=config.grad_clip,
-        )  # fmt: skip
+            run,
+            "spa",
+            Rule.of(step_progress, "progress", "estimated progress of each turn, with a critic", rule),
+            objective,
+            before=attribute,
+            critic=critic,
+            grad_clip=config.grad_clip,
+        )

@@ -222,9 +222,13 @@ def game(env: Env, task: Task, step: Step, by: Renderer, *, sneaks: bool, seed: 
 
 def _said(episode: Episode, agent: str, text: str, answer: Completion, words: Sequence[Any] = ()) -> int:
     return episode.act(
-        text, agent=agent, token_ids=answer.token_ids, logp=answer.logp, finish=answer.finish,
+        text,
+        agent=agent,
+        token_ids=answer.token_ids,
+        logp=answer.logp,
+        finish=answer.finish,
         choices=[] if any(isinstance(word, str) for word in words) else list(words),
-    )  # fmt: skip
+    )
 
 
 def _ids(prompt: Prompt) -> np.ndarray:
@@ -280,9 +284,14 @@ def _improve(
         part["lr"] = config.imitate_lr if first else config.lr
     loss = REINFORCE if first else WithReplay(objective(config, agent), REINFORCE, len(games), config.anchor)
     return run.improve(
-        loss, list(whole.episodes), whole, level="step", adapter=agent, grad_clip=config.grad_clip,
+        loss,
+        list(whole.episodes),
+        whole,
+        level="step",
+        adapter=agent,
+        grad_clip=config.grad_clip,
         replayed=len(known),
-    )  # fmt: skip
+    )
 
 
 def _told(games: Sequence[Episode]) -> tuple[Told, float]:

@@ -52,6 +52,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         recorded = attempts(run, pairs)
         return learn(
-            run, "sppo", RULE, objective, collect=recorded and (lambda update: (recorded(update), {})),
-            after=lambda ledger: {"compared": float(taking_part(ledger))}, grad_clip=config.grad_clip,
-        )  # fmt: skip
+            run,
+            "sppo",
+            RULE,
+            objective,
+            collect=recorded and (lambda update: (recorded(update), {})),
+            after=lambda ledger: {"compared": float(taking_part(ledger))},
+            grad_clip=config.grad_clip,
+        )

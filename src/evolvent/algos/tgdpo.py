@@ -106,7 +106,7 @@ def _note_guide(run: LanguageRun, sides: Ledger) -> None:
     if batch.rows:
         there, base = (
             batch.looked_up(exact_logprobs(run, name), config.plan.micro_tokens)[0] for name in (REWARD, run.reference)
-        )  # fmt: skip
+        )
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         guide_K[~np.isnan(side_K)] = (there - base).numpy()
     ends = np.cumsum([episode.n_tokens for episode in sides.episodes])
@@ -119,6 +119,8 @@ def _adapter_folder(place: str) -> Path:
         if (path / "adapter_config.json").is_file():
             return path
     raise BadInput(
-        "no adapter there", got=place, expected="a finished run of dpo, or a folder of an adapter",
+        "no adapter there",
+        got=place,
+        expected="a finished run of dpo, or a folder of an adapter",
         where="--reward-from",
-    )  # fmt: skip
+    )

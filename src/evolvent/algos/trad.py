@@ -66,16 +66,25 @@ LEVELS = ()
 STATUS = "lightly tested"
 HEAD = "Each command was right. Say in one short sentence why it was given, as its thought.\n\n"
 EXAMPLES = (
-    ("put the lamp on the shelf", "At the table. On it: lamp. Holding: nothing.", "take lamp from table",
-     "The lamp is here, so I take it before I go to the shelf."),
-    ("water the plant", "In the hall. The door to the garden is shut. Holding: full can.", "open door to garden",
-     "The plant is in the garden and the door is shut, so I open it first."),
-)  # fmt: skip
+    (
+        "put the lamp on the shelf",
+        "At the table. On it: lamp. Holding: nothing.",
+        "take lamp from table",
+        "The lamp is here, so I take it before I go to the shelf.",
+    ),
+    (
+        "water the plant",
+        "In the hall. The door to the garden is shut. Holding: full can.",
+        "open door to garden",
+        "The plant is in the garden and the door is shut, so I open it first.",
+    ),
+)
 """Thoughts that were written by hand: task, situation, command, thought."""
 TITLES = {
-    "expert": "The expert's steps, explained", "before": "Held-out tasks without the expert's steps",
+    "expert": "The expert's steps, explained",
+    "before": "Held-out tasks without the expert's steps",
     "after": "Held-out tasks with the expert's steps",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -191,8 +200,13 @@ def _opened(
     check: Callable[[Env], object] = lambda env: None,
 ) -> Iterator[tuple[Env, Agent, Memory]]:
     if config.model == "none" and model is None:
-        raise BadInput("thoughts are written by a model", got="model none", where="--model",
-                       expected="a language model", do="see `evolvent list models`")  # fmt: skip
+        raise BadInput(
+            "thoughts are written by a model",
+            got="model none",
+            where="--model",
+            expected="a language model",
+            do="see `evolvent list models`",
+        )
     policy = preset("rag", k=config.k, pool=config.k)
     with loaded(config, policy, config.embedder, folder, live, model, check=check) as (env, model, memory):
         assert model is not None
@@ -216,9 +230,12 @@ def _plan(config: Config, env: Env, experts: list[Expert], plan: list[Item]) -> 
 def _check_kinds(config: Config, tasks: list[Task], known: set[str]) -> None:
     if config.same_kind and (alone := sorted({task.kind for task in tasks} - known)):
         raise BadInput(
-            "no trajectory of an expert for this kind of task", got=", ".join(alone), expected=", ".join(sorted(known)),
-            where="--same-kind", do="record more (--train), or --no-same-kind shows those of other kinds",
-        )  # fmt: skip
+            "no trajectory of an expert for this kind of task",
+            got=", ".join(alone),
+            expected=", ".join(sorted(known)),
+            where="--same-kind",
+            do="record more (--train), or --no-same-kind shows those of other kinds",
+        )
 
 
 def _aligned(config: Config, agent: Agent, memory: Memory, env: Env, live: Live) -> Agent:
@@ -226,19 +243,31 @@ def _aligned(config: Config, agent: Agent, memory: Memory, env: Env, live: Live)
     library = library_of(memory)
     if not library:
         raise BadInput(
-            "no trajectory of an expert", got="none of the training tasks was solved", where=config.env,
-            expected="at least one", do="raise --train or the environment's step_limit, or name a run: --experts",
-        )  # fmt: skip
+            "no trajectory of an expert",
+            got="none of the training tasks was solved",
+            where=config.env,
+            expected="at least one",
+            do="raise --train or the environment's step_limit, or name a run: --experts",
+        )
     tasks = distinct(env.tasks("heldout", config.heldout, config.seed))
     _check_kinds(config, tasks, {trajectory.kind for trajectory in library.values()})
     sizes = [len(example(env, one, dict.fromkeys(range(len(one.steps))))) for one in library.values()]
     if long := sum(size > config.chars for size in sizes):
-        live.note(f"{long} of {len(sizes)} trajectories are longer than --chars {config.chars} (the longest: "
-                  f"{max(sizes)}); the one that thinks sees their first steps")  # fmt: skip
+        live.note(
+            f"{long} of {len(sizes)} trajectories are longer than --chars {config.chars} (the longest: "
+            f"{max(sizes)}); the one that thinks sees their first steps"
+        )
     how = Alignment(
-        config.k, config.back, config.forward, config.by, config.marks, config.history, config.same_kind,
-        not config.temperature, config.chars,
-    )  # fmt: skip
+        config.k,
+        config.back,
+        config.forward,
+        config.by,
+        config.marks,
+        config.history,
+        config.same_kind,
+        not config.temperature,
+        config.chars,
+    )
     made = functools.partial(Aligned, library=library, how=how)
     return Agent(agent.engine, agent.name, agent.use, agent.manner, made)
 
@@ -255,8 +284,14 @@ def _explained(
     except EnvError as broke:
         error = broke
     told = {} if episode is None else _thoughts(config, task, episode, env, agent, memory)
-    row = {"phase": "expert", "task": task.id, "kind": task.kind, "solved": int(episode is not None),
-           "steps": len(told), "thoughts": sum(about["thought"] for about in told.values())}  # fmt: skip
+    row = {
+        "phase": "expert",
+        "task": task.id,
+        "kind": task.kind,
+        "solved": int(episode is not None),
+        "steps": len(told),
+        "thoughts": sum(about["thought"] for about in told.values()),
+    }
     row |= {name: sum(about[name] for about in told.values()) for name in ("tokens", "prompt_tokens")}
     with memory.transaction():
         if episode is not None:
@@ -264,13 +299,24 @@ def _explained(
             key = asked(task, told[0]["situation"])
             memory.remember(key, task.text, kind=WHOLE, metadata=about, source="expert", merge=None)
             folder.episode(episode, step=item.step)
-        folder.log(item.step, **row, seconds=round(time.perf_counter() - started, 3),
-                   **({} if error is None else {"error": one_line(str(error))}))  # fmt: skip
+        folder.log(
+            item.step,
+            **row,
+            seconds=round(time.perf_counter() - started, 3),
+            **({} if error is None else {"error": one_line(str(error))}),
+        )
         memory.meta_set("cursor", item.step)
         memory.meta_set("receipt", newest_receipt(memory.bank))
     action = "not solved by the expert" if error else f"{count(row['steps'], 'step')}, {row['thoughts']} with a thought"
-    live.task(item.index + 1, item.of, question=task.text, action=action, ok=error is None,
-              note=one_line(str(error)) if error else "", seconds=time.perf_counter() - started)  # fmt: skip
+    live.task(
+        item.index + 1,
+        item.of,
+        question=task.text,
+        action=action,
+        ok=error is None,
+        note=one_line(str(error)) if error else "",
+        seconds=time.perf_counter() - started,
+    )
     return error
 
 
@@ -285,17 +331,26 @@ def _thoughts(
     for i, (situation, action) in enumerate(steps):
         if i in known and (known[i].body, known[i].metadata["situation"]) != (action, situation):
             raise BadInput(
-                "the expert does something else now", got=action, expected=known[i].body, where=f"{task.id}, step {i}",
+                "the expert does something else now",
+                got=action,
+                expected=known[i].body,
+                where=f"{task.id}, step {i}",
                 do="start a new run",
-            )  # fmt: skip
+            )
         if i in known:
             thought, about = known[i].key if known[i].metadata["thought"] else "", known[i].metadata
         else:
             thought, tokens, prompt_tokens = _thought(config, task, env, agent, (before, situation, action), i)
             about = {
-                **mine, "kind": task.kind, "step": i, "situation": situation, "thought": bool(thought),
-                "found": bool(thought), "tokens": tokens, "prompt_tokens": prompt_tokens,
-            }  # fmt: skip
+                **mine,
+                "kind": task.kind,
+                "step": i,
+                "situation": situation,
+                "thought": bool(thought),
+                "found": bool(thought),
+                "tokens": tokens,
+                "prompt_tokens": prompt_tokens,
+            }
             memory.remember(thought or action, action, kind=STEP, metadata=about, source="expert", merge=None)
         told[i] = about
         before += f"{env.labels[1]}: {action}\n{THINKER}: {thought}\n"

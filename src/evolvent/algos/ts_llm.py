@@ -169,10 +169,16 @@ def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[s
     config = run.config
     batch = training_batch(good, step_wanted.assign(good), config, "policy", level="step", unit="token", fresh=0)
     metrics = improve(
-        REINFORCE, batch, run.logprobs("policy"), run.optimizers["policy"], epochs=config.epochs,
-        minibatches=-(-len(good) // BATCH), micro_tokens=config.plan.micro_tokens, generator=run.generator,
+        REINFORCE,
+        batch,
+        run.logprobs("policy"),
+        run.optimizers["policy"],
+        epochs=config.epochs,
+        minibatches=-(-len(good) // BATCH),
+        micro_tokens=config.plan.micro_tokens,
+        generator=run.generator,
         grad_clip=1.0,
-    )  # fmt: skip
+    )
     return with_shares(metrics) | {"right": float(len(good))}
 
 
@@ -181,11 +187,13 @@ def _fit(run: LanguageRun, value: SearchValue, rows: ValueRows) -> dict[str, flo
     config: Any = run.config
     if not len(rows):
         raise BadInput(
-            "a value has nothing to learn from", got="no attempt that came to an end", where="ts_llm",
+            "a value has nothing to learn from",
+            got="no attempt that came to an end",
+            where="ts_llm",
             expected="answers with words that end by themselves",
             do="look at some (evolvent run search --model train:MODEL --search greedy), allow longer lines, "
             "or let the model see the form of answers first",
-        )  # fmt: skip
+        )
     how = None if value.frozen else Fit(lr=config.value_lr)
     told = run.live.advancing(f"the value learns from {len(rows):,} states")
     return value.fit(*rows.columns(), how, seed=seed_tree(config.seed, "fit", run.update) % 2**31, progress=told)

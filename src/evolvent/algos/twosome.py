@@ -51,6 +51,12 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC, whole=True)) as run:
         critic = run.critic(config.critic_lr, config.clip)
         return learn(
-            run, "twosome", rule, objective, critic=critic, unit="action", kl_stop=config.kl_stop,
+            run,
+            "twosome",
+            rule,
+            objective,
+            critic=critic,
+            unit="action",
+            kl_stop=config.kl_stop,
             grad_clip=config.grad_clip,
-        )  # fmt: skip
+        )

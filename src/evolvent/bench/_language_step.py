@@ -99,9 +99,15 @@ class Plain:
         rows = torch.tensor(np.stack(asked).astype(np.int64)).repeat_interleave(self.shape.group, 0)
         rows = rows.to(self.model.device)
         return self.network.generate(
-            input_ids=rows, attention_mask=torch.ones_like(rows), max_new_tokens=self.shape.answer,
-            min_new_tokens=self.shape.answer, do_sample=True, temperature=1.0, top_k=0, top_p=1.0,
-        )  # fmt: skip
+            input_ids=rows,
+            attention_mask=torch.ones_like(rows),
+            max_new_tokens=self.shape.answer,
+            min_new_tokens=self.shape.answer,
+            do_sample=True,
+            temperature=1.0,
+            top_k=0,
+            top_p=1.0,
+        )
 
     def logp(self, rows: Tensor) -> Tensor:
         """Log-probabilities ``[R, K]`` of the completions."""

@@ -121,8 +121,9 @@ class PlainJoint(nn.Module):
         shifted[:, 0, 0] = 1.0
         action = torch.zeros(
             (batch, agents) if self.choices else (batch, agents, self.dims),
-            dtype=torch.long if self.choices else obs_BAD.dtype, device=obs_BAD.device,
-        )  # fmt: skip
+            dtype=torch.long if self.choices else obs_BAD.dtype,
+            device=obs_BAD.device,
+        )
         logp = torch.zeros(batch, agents, self.dims or 1, dtype=obs_BAD.dtype, device=obs_BAD.device)
         for m in range(agents):
             out = self.decode(shifted, rep, obs_BAD)[:, m]

@@ -93,11 +93,18 @@ def _columns(batch: Batch, ledger: RolloutLedger) -> dict[str, np.ndarray]:
     value = batch.value.cpu().numpy()[..., None]
     memory = np.zeros((t, b, a, 1, MEMORY), np.float32)
     columns = {
-        "state": rollout.obs_TBAD.copy(), "obs": rollout.obs_TBAD.copy(), "memory": memory, "memory2": memory.copy(),
-        "action": rollout.action_TBA.reshape(t, b, a, -1).astype(np.float32), "value": value,
-        "target": advantage + value, "mask": np.ones((t, b, a, 1), np.float32),
-        "active": np.ones((t, b, a, 1), np.float32), "logp": logp, "advantage": advantage,
-    }  # fmt: skip
+        "state": rollout.obs_TBAD.copy(),
+        "obs": rollout.obs_TBAD.copy(),
+        "memory": memory,
+        "memory2": memory.copy(),
+        "action": rollout.action_TBA.reshape(t, b, a, -1).astype(np.float32),
+        "value": value,
+        "target": advantage + value,
+        "mask": np.ones((t, b, a, 1), np.float32),
+        "active": np.ones((t, b, a, 1), np.float32),
+        "logp": logp,
+        "advantage": advantage,
+    }
     if batch.view.available is not None:
         columns["available"] = batch.view.available.cpu().numpy().astype(np.float32)
     return columns

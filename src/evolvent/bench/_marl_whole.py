@@ -88,10 +88,13 @@ def against_random(
     each = config.horizon * config.envs
     collect, whole, whole_cpu = (rows["act"] + rows["step"]) / each, rows["wall"] / each, rows["cpu"] / each
     metrics: dict[str, Any] = {
-        "random": _rate(free_wall), "collect": _rate(collect), "whole": _rate(whole),
-        "share_collect": _share(free_wall, collect), "share_whole": _share(free_wall, whole),
+        "random": _rate(free_wall),
+        "collect": _rate(collect),
+        "whole": _rate(whole),
+        "share_collect": _share(free_wall, collect),
+        "share_whole": _share(free_wall, whole),
         "milliseconds": {name: round(1e3 * float(np.median(rows[name])) / config.horizon, 3) for name in PHASES},
-    }  # fmt: skip
+    }
     if config.plan.workers or config.plan.device != "cpu":  # others work too: this process's own time says little
         return metrics
     own = {"random_cpu": _rate(free_cpu), "whole_cpu": _rate(whole_cpu), "share_whole_cpu": _share(free_cpu, whole_cpu)}

@@ -38,9 +38,11 @@ def toy(trees: int, values: np.ndarray, simulations: int, *, called: bool) -> fl
         depth_B, node_B = state[0] + 1, (2 * state[1] + action_B + 1) & (len(values) - 1)
         value_B = jax.pure_callback(look, shape, node_B) if called else table_V[node_B]
         out = mctx.RecurrentFnOutput(
-            reward=jnp.zeros(trees), discount=jnp.where(depth_B >= 8, 0.0, 1.0),
-            prior_logits=jnp.zeros((trees, 2)), value=value_B,
-        )  # fmt: skip
+            reward=jnp.zeros(trees),
+            discount=jnp.where(depth_B >= 8, 0.0, 1.0),
+            prior_logits=jnp.zeros((trees, 2)),
+            value=value_B,
+        )
         return out, (depth_B, node_B)
 
     @jax.jit

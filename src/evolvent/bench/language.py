@@ -32,16 +32,21 @@ SHAPE = Shape()
 WARM = Shape(prompts=1, prompt=16, group=2, answer=4)
 # name, LoRA rank (0 = all weights), number format, whether the plain side runs beside it
 SETTINGS = (
-    ("all_weights", 0, "float32", True), ("lora", 8, "float32", True), ("all_weights_bf16", 0, "bfloat16", False),
+    ("all_weights", 0, "float32", True),
+    ("lora", 8, "float32", True),
+    ("all_weights_bf16", 0, "bfloat16", False),
     ("lora_bf16", 8, "bfloat16", False),
-)  # fmt: skip
+)
 ACTIONS, ACTION_PROMPT, ACTION_TOKENS = 6, 166, 3
 STEP_GB, GAP = 1.5, 1e-4
 # what is promised: names of ratios with the least value
 TARGETS = {
-    "plain_over_ours_step_all_weights": 1.5, "plain_over_ours_sample_all_weights": 1.5,
-    "plain_over_ours_sample_lora": 1.5, "plain_over_bf16_step_all_weights": 2.4, "one_by_one_over_packed": 5.0,
-}  # fmt: skip
+    "plain_over_ours_step_all_weights": 1.5,
+    "plain_over_ours_sample_all_weights": 1.5,
+    "plain_over_ours_sample_lora": 1.5,
+    "plain_over_bf16_step_all_weights": 2.4,
+    "one_by_one_over_packed": 5.0,
+}
 Progress = Callable[[str], None]
 
 
@@ -70,9 +75,19 @@ def run(
     torch.set_num_threads(1)
     micro = Plan().micro_tokens
     result: dict[str, Any] = {
-        "name": "language", "seed": seed, "model": model, "device": device, "torch_threads": 1, "micro_tokens": micro,
-        "rounds": rounds, "ratios": {}, "milliseconds": {}, "tokens_per_second": {}, "gap": {}, "load_before": load,
-    }  # fmt: skip
+        "name": "language",
+        "seed": seed,
+        "model": model,
+        "device": device,
+        "torch_threads": 1,
+        "micro_tokens": micro,
+        "rounds": rounds,
+        "ratios": {},
+        "milliseconds": {},
+        "tokens_per_second": {},
+        "gap": {},
+        "load_before": load,
+    }
     try:
         steps: dict[str, dict[str, Spent]] = {}
         for name, rank, kind, beside in SETTINGS:
@@ -138,9 +153,7 @@ def _measure_step(
     return spent
 
 
-def _differences(
-    side: Ours, plain: Plain, asked: Sequence[np.ndarray], state: dict[str, Any]
-) -> dict[str, float]:  # fmt: skip
+def _differences(side: Ours, plain: Plain, asked: Sequence[np.ndarray], state: dict[str, Any]) -> dict[str, float]:
     """Of log-probabilities: as sampled to the packed pass, and (one prompt's completions) to a row for each."""
     n, sampled = SHAPE.group, state["sampled"]
     with torch.no_grad():

@@ -38,20 +38,28 @@ PASSES = 3
 Progress = Callable[[str], None]
 # what is promised: names of ratios and shares with the least value
 TARGETS = {
-    "redecoding_over_act_discrete_27": 5.0, "redecoding_over_act_discrete_3": 1.8,
-    "redecoding_over_act_continuous_27": 5.0, "redecoding_over_act_continuous_3": 1.8,
+    "redecoding_over_act_discrete_27": 5.0,
+    "redecoding_over_act_discrete_3": 1.8,
+    "redecoding_over_act_continuous_27": 5.0,
+    "redecoding_over_act_continuous_3": 1.8,
     "separate_one_by_one_over_act_discrete_27": 1.0,
-    "plain_over_update_discrete_3": 2.0, "plain_over_update_discrete_10": 2.0, "plain_over_update_discrete_27": 2.0,
-    "plain_over_update_continuous_3": 2.0, "plain_over_update_continuous_10": 2.0,
+    "plain_over_update_discrete_3": 2.0,
+    "plain_over_update_discrete_10": 2.0,
+    "plain_over_update_discrete_27": 2.0,
+    "plain_over_update_continuous_3": 2.0,
+    "plain_over_update_continuous_10": 2.0,
     "plain_over_update_continuous_27": 2.0,
-}  # fmt: skip
+}
 SHARES = {"mat_vmas_share_whole": 0.6, "mat_mamujoco_share_whole": 0.5}
 
 
 def run(
-    seed: int = 0, sizes: Sequence[int] = (3, 10, 27), device: str = "cpu", rounds: int = 15,
+    seed: int = 0,
+    sizes: Sequence[int] = (3, 10, 27),
+    device: str = "cpu",
+    rounds: int = 15,
     progress: Progress | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Measure acting, learning and whole runs; about five minutes on an idle core.
 
     Args:
@@ -73,10 +81,17 @@ def run(
     threads, load = torch.get_num_threads(), [round(x, 1) for x in os.getloadavg()]
     torch.set_num_threads(1)
     result: dict[str, Any] = {
-        "name": "marl", "seed": seed, "torch_threads": 1,
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu", "ratios": {},
-        "milliseconds": {}, "gflop": {}, "most_possible": {}, "whole": {}, "load_before": load,
-    }  # fmt: skip
+        "name": "marl",
+        "seed": seed,
+        "torch_threads": 1,
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "cpu",
+        "ratios": {},
+        "milliseconds": {},
+        "gflop": {},
+        "most_possible": {},
+        "whole": {},
+        "load_before": load,
+    }
     try:
         for n in sizes:
             for kind in KINDS:
@@ -146,24 +161,35 @@ def _measure_team(n: int, kind: str, seed: int, device: str, rounds: int, result
             "separate": separate,
             "separate_one_by_one": lambda: _one_by_one(actors, critic, obs, open_),
         },
-        rounds, device=device, warm=2,
-    )  # fmt: skip
+        rounds,
+        device=device,
+        warm=2,
+    )
     at = f"{kind}_{n}"
     for name, times in spent.items():
         result["milliseconds"][f"{name}_{at}"] = times.milliseconds()
     ratios = result["ratios"]
     for over, under in (
-        ("redecoding", "act"), ("redecoding_local", "act_local"), ("separate_one_by_one", "act"), ("separate", "act"),
+        ("redecoding", "act"),
+        ("redecoding_local", "act_local"),
+        ("separate_one_by_one", "act"),
+        ("separate", "act"),
         ("separate_one_by_one", "separate"),
-    ):  # fmt: skip
+    ):
         ratios[f"{over}_over_{under}_{at}"] = ratio(spent[over], spent[under], device)
     _measure_update(team, policy, seen, at, seed, device, rounds, result)
 
 
 def _measure_update(
-    team: TeamSpec, policy: JointPolicy, seen: list[Frame], at: str, seed: int, device: str, rounds: int,
+    team: TeamSpec,
+    policy: JointPolicy,
+    seen: list[Frame],
+    at: str,
+    seed: int,
+    device: str,
+    rounds: int,
     result: dict[str, Any],
-) -> None:  # fmt: skip
+) -> None:
     sides = update.make(team, policy, seen, torch.device(device), seed)
     spent = in_turns(
         {"update": lambda: sides.ours(PASSES), "plain": lambda: sides.plain(PASSES)}, max(2, rounds // 3), device=device
@@ -190,8 +216,10 @@ def _gflop_per_s(team: TeamSpec, rounds: int) -> float:
     x, w = torch.randn(rows, team.obs_dim), torch.randn(team.obs_dim, WIDTH)
     narrow = torch.randn(rows, WIDTH), torch.randn(WIDTH, WIDTH)
     spent = in_turns({"wide": lambda: x @ w, "narrow": lambda: narrow[0] @ narrow[1]}, max(5, rounds))
-    rates = (2e-9 * rows * width * WIDTH / np.median(spent[name].cpu) for name, width in
-             (("wide", team.obs_dim), ("narrow", WIDTH)))  # fmt: skip
+    rates = (
+        2e-9 * rows * width * WIDTH / np.median(spent[name].cpu)
+        for name, width in (("wide", team.obs_dim), ("narrow", WIDTH))
+    )
     return float(max(rates))
 
 
@@ -277,8 +305,11 @@ def _ceilings(runs: dict[str, dict[str, Any]], rounds: int) -> dict[str, float]:
 
 
 def _checks(result: dict[str, Any]) -> dict[str, bool]:
-    checks = {f"{name}_of_{least:g}": result["ratios"][name] >= least for name, least in TARGETS.items()
-              if name in result["ratios"]}  # fmt: skip
+    checks = {
+        f"{name}_of_{least:g}": result["ratios"][name] >= least
+        for name, least in TARGETS.items()
+        if name in result["ratios"]
+    }
     for name, least in SHARES.items():
         run_name, _, share = name.partition("_share")
         if run_name in result["whole"]:

@@ -83,20 +83,33 @@ def run(seed: int = 0, sizes: Sequence[int] = (1000,), progress: Progress | None
     for size in sizes:
         others = max(rates[f"{size} {name}"]["all"]["recall_at_3"] for name in ("cosine", "bm25", "fusion"))
         best[str(size)] = round(rates[f"{size} memory"]["all"]["recall_at_3"] / others, 3)
-    names = {"right_first": "recall_at_1", "right_among_three": "recall_at_3", "nothing_shown": "empty",
-             "right_of_what_is_shown": "precision"}  # fmt: skip
+    names = {
+        "right_first": "recall_at_1",
+        "right_among_three": "recall_at_3",
+        "nothing_shown": "empty",
+        "right_of_what_is_shown": "precision",
+    }
     told = {title: {of: strata["all"][name] for of, strata in rates.items()} for title, name in names.items()}
     junk = {of: round(sum(strata[s]["shown"] for s in texts.NOTHING) / 2, 2) for of, strata in rates.items()}
     return {
-        "name": "recall", "seed": seed, "embedder": found["embedder"], **told, "shown_where_nothing_fits": junk,
-        "over_best": best, "details": [found], "checks": {"within_.97_of_the_best": min(best.values()) >= 0.97},
-    }  # fmt: skip
+        "name": "recall",
+        "seed": seed,
+        "embedder": found["embedder"],
+        **told,
+        "shown_where_nothing_fits": junk,
+        "over_best": best,
+        "details": [found],
+        "checks": {"within_.97_of_the_best": min(best.values()) >= 0.97},
+    }
 
 
 def measured(
-    seed: int = 0, sizes: Sequence[int] = (1000,), progress: Progress | None = None, embedder: Embedder | None = None,
+    seed: int = 0,
+    sizes: Sequence[int] = (1000,),
+    progress: Progress | None = None,
+    embedder: Embedder | None = None,
     policies: Mapping[str, Policy | str] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """The same with any embedder (default: that of ``Memory``) and policies of the memory, by name (default: its own).
 
     Returns:

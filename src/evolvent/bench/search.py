@@ -41,9 +41,13 @@ Progress = Callable[[str], None]
 
 
 def run(
-    seed: int = 0, tasks: int = 8, simulations: int = 8, progress: Progress | None = None, model: str = MODEL,
+    seed: int = 0,
+    tasks: int = 8,
+    simulations: int = 8,
+    progress: Progress | None = None,
+    model: str = MODEL,
     gguf: str = GGUF,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Measure; about three minutes on an idle core.
 
     Args:
@@ -136,10 +140,11 @@ def _measure(engine: Engine, renderer: Any, seed: int, tasks: int, parallel: int
     inside = int(tree.tokens[: tree.n].sum()) + sum(len(c) for c in contexts if c is not None)
     evaluated = meter.prompt - meter.cached + int(meter.tokens.sum())
     return {
-        "per_second": count / spent, "tree_share": (spent - meter.model_s - meter.value_s) / spent,
+        "per_second": count / spent,
+        "tree_share": (spent - meter.model_s - meter.value_s) / spent,
         "tokens": {"prompt": meter.prompt, "cached": meter.cached, "evaluated": evaluated, "in_tree": inside},
         "reuse": meter.cached / meter.prompt if meter.prompt else 0.0,
-    }  # fmt: skip
+    }
 
 
 class _Toy:

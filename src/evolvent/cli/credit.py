@@ -113,9 +113,12 @@ def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
     records = list(folder.read_episodes())
     if not records:
         raise BadInput(
-            "the run has recorded no attempts", got=str(folder.path), expected="lines in episodes.jsonl", where=_WHERE,
+            "the run has recorded no attempts",
+            got=str(folder.path),
+            expected="lines in episodes.jsonl",
+            where=_WHERE,
             do="language models: --record N keeps N attempts of each update; teams in lockstep: agent_gae, …",
-        )  # fmt: skip
+        )
     newest = max(int(record.get("step", 0)) for record in records)
     return [Episode.from_dict(record) for record in records if not last or int(record.get("step", 0)) == newest]
 
@@ -156,9 +159,12 @@ def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: 
     ledger = rule.assign(linear(episodes), config)  # rules score attempts one by one
     if not (ledger.size(rule.LEVEL) and (ledger.values(rule.LEVEL) == ledger.values(rule.LEVEL)).any()):
         raise BadInput(
-            "the rule scored nothing", got=f"{ledger.size(rule.LEVEL)} units at level {rule.LEVEL!r}",
-            expected=_NEEDED[rule.LEVEL], where=f"credit rule {rule.name}", do="take a run that records them",
-        )  # fmt: skip
+            "the rule scored nothing",
+            got=f"{ledger.size(rule.LEVEL)} units at level {rule.LEVEL!r}",
+            expected=_NEEDED[rule.LEVEL],
+            where=f"credit rule {rule.name}",
+            do="take a run that records them",
+        )
     return ledger if len(ledger.episodes) == len(episodes) else ledger.over_trees(rule.LEVEL)
 
 
@@ -169,10 +175,12 @@ def _of_team(rule: CreditRule, config: Any, folder: RunFolder) -> RolloutLedger:
     missing = [p.name for p in asked if p.default is p.empty and p.name not in columns]
     if missing:
         raise BadInput(
-            "the run has stored no column that the rule asks for", got=", ".join(columns) or "none besides the rollout",
-            expected=", ".join(missing), where=f"credit rule {rule.name}",
+            "the run has stored no column that the rule asks for",
+            got=", ".join(columns) or "none besides the rollout",
+            expected=", ".join(missing),
+            where=f"credit rule {rule.name}",
             do="take a run with a critic of joint actions: coma, or mappo with --optimal-baseline surrogate",
-        )  # fmt: skip
+        )
     return rule.assign(rollout, config, **{p.name: columns[p.name] for p in asked if p.name in columns})
 
 

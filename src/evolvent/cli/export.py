@@ -92,28 +92,38 @@ def _episodes(opened: RunFolder, live: Live) -> tuple[list[Episode], list[int]]:
             live.status(f"reading episodes.jsonl: {number:,} attempts")
     if not episodes:
         raise BadInput(
-            "the run has recorded no attempts", got=str(opened.path), expected="episodes.jsonl with lines",
-            where=_WHERE, do="run with --record N to keep N attempts of each update",
-        )  # fmt: skip
+            "the run has recorded no attempts",
+            got=str(opened.path),
+            expected="episodes.jsonl with lines",
+            where=_WHERE,
+            do="run with --record N to keep N attempts of each update",
+        )
     if not any(e.n_tokens for e in episodes):
         raise BadInput(
-            "the run has recorded no tokens", got=f"{len(episodes)} attempts without token ids", where=_WHERE,
-            expected="a run that trains a language model", do="record token_ids and logp as sampled (Episode.act)",
-        )  # fmt: skip
+            "the run has recorded no tokens",
+            got=f"{len(episodes)} attempts without token ids",
+            where=_WHERE,
+            expected="a run that trains a language model",
+            do="record token_ids and logp as sampled (Episode.act)",
+        )
     return episodes, steps
 
 
 def _tell(live: Live, batch: Any, episodes: Sequence[Episode], title: str) -> None:
     mask, adv = batch.tensors["response_mask"], batch.tensors["advantages"]
     rows: list[list[object]] = [
-        ["attempts", len(episodes)], ["groups (uid)", len(set(batch.non_tensors["uid"]))], ["rows", len(batch)],
-        ["decisions", sum(batch.non_tensors["__num_turns__"])], ["sampled tokens", sum(e.n_tokens for e in episodes)],
-        ["tokens to train on", int(mask.sum())], ["sum of advantages", round(float(adv.sum()), 4)],
+        ["attempts", len(episodes)],
+        ["groups (uid)", len(set(batch.non_tensors["uid"]))],
+        ["rows", len(batch)],
+        ["decisions", sum(batch.non_tensors["__num_turns__"])],
+        ["sampled tokens", sum(e.n_tokens for e in episodes)],
+        ["tokens to train on", int(mask.sum())],
+        ["sum of advantages", round(float(adv.sum()), 4)],
         ["longest prompt", batch.tensors["prompts"].shape[1]],
         ["longest response", batch.tensors["responses"].shape[1]],
         ["log-probabilities as sampled", "yes" if "old_log_probs" in batch.tensors else "no"],
         ["credit rule", batch.meta_info["rule"]],
-    ]  # fmt: skip
+    ]
     live.table(title, ["", "value"], rows)
 
 
@@ -125,10 +135,12 @@ def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
     rule, config = catalogue.rule_with_settings(text)
     if rule.RECORD == "rollout" or rule.LEVEL not in _LEVELS:
         raise BadInput(
-            "this credit rule pays nothing that verl trains", got=f"{text} ({rule.LEVEL}, {rule.RECORD})",
-            expected="a rule over episodes for tokens, steps or agents", where="--rule",
+            "this credit rule pays nothing that verl trains",
+            got=f"{text} ({rule.LEVEL}, {rule.RECORD})",
+            expected="a rule over episodes for tokens, steps or agents",
+            where="--rule",
             do="see `evolvent list credit`",
-        )  # fmt: skip
+        )
     return _Rule(text, _LEVELS[rule.LEVEL], lambda e: rule.assign(e, config))
 
 
@@ -153,9 +165,12 @@ def _trained(manifest: dict[str, Any]) -> _Rule:
     ]
     example += ":" * bool(shared) + ",".join(f"{name}={config[name]}" for name in shared)
     raise BadInput(
-        "which credit rule?", got=f"a run of {algo}, whose rule has settings or is none for a policy gradient",
-        expected="--rule NAME", where=_WHERE, do=f"e.g. --rule {example}; see `evolvent list credit`",
-    )  # fmt: skip
+        "which credit rule?",
+        got=f"a run of {algo}, whose rule has settings or is none for a policy gradient",
+        expected="--rule NAME",
+        where=_WHERE,
+        do=f"e.g. --rule {example}; see `evolvent list credit`",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

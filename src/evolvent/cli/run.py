@@ -74,8 +74,13 @@ def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[R
     if unknown:
         fields = [*configs.flat(default), *(field.name for field in dataclasses.fields(RunOptions))]
         known = [f"--{path.rpartition('.')[2].replace('_', '-')}" for path in fields]
-        raise BadInput("unknown option", got=" ".join(unknown), expected=closest(unknown[0].partition("=")[0], known),
-                       where=name, do=f"`evolvent run {name} --help` says what each is for")  # fmt: skip
+        raise BadInput(
+            "unknown option",
+            got=" ".join(unknown),
+            expected=closest(unknown[0].partition("=")[0], known),
+            where=name,
+            do=f"`evolvent run {name} --help` says what each is for",
+        )
     return parsed.run, parsed.config
 
 

@@ -25,9 +25,12 @@ _TYPES = {".html": "text/html", ".json": "application/json", ".jsonl": "text/pla
 
 
 def index(
-    folder: Annotated[Path, Positional] = Path("runs"), *, html: Path | None = None, serve: int | None = None,
+    folder: Annotated[Path, Positional] = Path("runs"),
+    *,
+    html: Path | None = None,
+    serve: int | None = None,
     plain: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """List the runs in a folder, and write one page about them.
 
     Args:
@@ -40,10 +43,17 @@ def index(
     with Live(plain=True if plain else None) as live:
         found = runs(folder)
         rows: list[list[object]] = [
-            [run.path, run.algo or None, run.env or None, run.score,
-             run.trouble or (run.verdict and run.verdict.sentence), run.state, duration(run.seconds)]
+            [
+                run.path,
+                run.algo or None,
+                run.env or None,
+                run.score,
+                run.trouble or (run.verdict and run.verdict.sentence),
+                run.state,
+                duration(run.seconds),
+            ]
             for run in found
-        ]  # fmt: skip
+        ]
         live.table(str(folder), ["run", "system", "environment", "score [95 %]", "verdict", "state", "took"], rows)
         if serve is None:
             path = folder / "runs.html" if html is None else html

@@ -35,9 +35,13 @@ class Branch(Episode):
     def __init__(self, tree: Episode, number: int) -> None:
         fork, end = tree.forks[number], tree.ends[number]
         super().__init__(
-            tree.task_id, env=tree.env, group=tree.group, meta=tree.meta, id=f"{tree.id}.{number}",
+            tree.task_id,
+            env=tree.env,
+            group=tree.group,
+            meta=tree.meta,
+            id=f"{tree.id}.{number}",
             seed=tree.seed if fork.seed is None else fork.seed,
-        )  # fmt: skip
+        )
         self.tree, self.number = tree, number
         nodes = tree.attempt_nodes(number)
         self.steps, self.tokens = self._take(tree, nodes)

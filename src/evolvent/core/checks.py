@@ -56,7 +56,9 @@ def choices_of(choices: Sequence[ArrayLike], token_ids: np.ndarray) -> list[list
     options = [tokens(ids, ())[0].tolist() for ids in choices]
     if options and token_ids.tolist() not in options:
         raise BadInput(
-            "the action is not among its choices", got=token_ids.tolist(), expected=f"one of {options}",
+            "the action is not among its choices",
+            got=token_ids.tolist(),
+            expected=f"one of {options}",
             where="Episode.act",
-        )  # fmt: skip
+        )
     return options

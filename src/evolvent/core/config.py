@@ -108,9 +108,12 @@ def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] 
             expected = f"numbers {told}" if several else told
             where, usual = f"--{name.replace('_', '-')}", _usual(config, path)
             raise BadInput(
-                "a setting is out of bounds", got=values if several else values[0], expected=expected, where=where,
+                "a setting is out of bounds",
+                got=values if several else values[0],
+                expected=expected,
+                where=where,
                 do=f"leave it out for {usual}" if usual else "",
-            )  # fmt: skip
+            )
 
 
 def _usual(config: Any, path: str) -> str:

@@ -63,10 +63,12 @@ class CreditRule:
         kind = RolloutLedger if self.RECORD == "rollout" else Ledger
         if not isinstance(ledger, kind):
             raise BadInput(
-                "a credit rule must return a ledger", got=f"{type(ledger).__name__}: {ledger!r}",
-                expected=kind.__name__, where=self.home,
+                "a credit rule must return a ledger",
+                got=f"{type(ledger).__name__}: {ledger!r}",
+                expected=kind.__name__,
+                where=self.home,
                 do="ledger = Ledger.for_episodes(episodes); ledger.set(LEVEL, values); return ledger",
-            )  # fmt: skip
+            )
         return ledger
 
     def settings(self, pairs: Iterable[str]) -> Any:
@@ -130,9 +132,11 @@ def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> Cr
     function = found if inspect.isroutine(found) else getattr(found, "assign", None)
     if function is None or inspect.isclass(found):
         raise BadInput(
-            "not a credit rule", got=f"{name}: {type(found).__name__}", where=home,
+            "not a credit rule",
+            got=f"{name}: {type(found).__name__}",
+            where=home,
             expected="a function assign(episodes, config) -> Ledger, or an object that has one",
-        )  # fmt: skip
+        )
     said = {key: _told(key, found, module) for key in ("LEVEL", "UNBIASED", "RECORD", "Config")}
     level = said["LEVEL"]
     if level not in LEVELS:
@@ -143,9 +147,16 @@ def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> Cr
     doc = inspect.getdoc(module if whole else found) or inspect.getdoc(module) or ""
     config = said["Config"] if _takes_config(function, name, home) else None
     return CreditRule(
-        name, doc.partition("\n")[0].rstrip("."), level, said["UNBIASED"], said["RECORD"] or "episode", config,
-        function, source, home,
-    )  # fmt: skip
+        name,
+        doc.partition("\n")[0].rstrip("."),
+        level,
+        said["UNBIASED"],
+        said["RECORD"] or "episode",
+        config,
+        function,
+        source,
+        home,
+    )
 
 
 def _told(key: str, found: Any, module: Any) -> Any:

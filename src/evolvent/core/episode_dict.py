@@ -29,10 +29,11 @@ def to_dict(episode: Record, *, inline_tokens: bool) -> dict[str, Any]:
     record = {"schema": SCHEMA, **{name: getattr(episode, name) for name in _HEAD}}
     record |= {"ends": _ends(episode), "nodes": nodes}
     known = {
-        "offers_tools": episode.offers_tools or None, "budget_tokens": episode.budget_tokens,
+        "offers_tools": episode.offers_tools or None,
+        "budget_tokens": episode.budget_tokens,
         "rewards": episode.rewards_by_kind or None,
         "notes": {n: c.tolist() if inline_tokens else None for n, c in episode.notes.items()} or None,
-    }  # fmt: skip
+    }
     return escape(record | {name: value for name, value in known.items() if value is not None})
 
 
@@ -76,9 +77,12 @@ def _ends(episode: Record) -> list[dict[str, Any]]:
     ends: list[dict[str, Any]] = []
     for end, fork in zip(episode.ends, episode.forks, strict=True):
         known = {
-            "stop": end.stop or None, "answer": end.answer, "choices": end.final_choices or None,
-            "final_value": end.final_value, "rewards": fork.rewards or None,
-        }  # fmt: skip
+            "stop": end.stop or None,
+            "answer": end.answer,
+            "choices": end.final_choices or None,
+            "final_value": end.final_value,
+            "rewards": fork.rewards or None,
+        }
         known |= {} if fork.of is None else {"of": fork.of, "after": fork.after, "seed": fork.seed}
         flags = {name: getattr(end, name) for name in _FLAGS}
         ends.append({"leaf": fork.leaf} | flags | {name: value for name, value in known.items() if value is not None})
@@ -128,9 +132,15 @@ def add_node(ep: Recording, row: Mapping[str, Any], tokens: Mapping[str, Any]) -
     if kind == "action":
         ep.turn = row.get("turn")
         return ep.act(
-            text, agent=who, token_ids=tokens.get("token_ids", ()), logp=tokens.get("logp", ()), reward=row["reward"],
-            choices=row.get("choices", ()), finish=row.get("finish", ""), parent=parent,
-        )  # fmt: skip
+            text,
+            agent=who,
+            token_ids=tokens.get("token_ids", ()),
+            logp=tokens.get("logp", ()),
+            reward=row["reward"],
+            choices=row.get("choices", ()),
+            finish=row.get("finish", ""),
+            parent=parent,
+        )
     if kind == "tool":
         return ep.tool(row["name"], row["arguments"], text, outcome=row.get("outcome", ""), agent=who, parent=parent)
     if kind == "recall":
@@ -154,9 +164,11 @@ def _upgraded(record: Mapping[str, Any]) -> Mapping[str, Any]:
         f"the episode was written by a newer version of evolvent: schema {schema}, this one reads up to {SCHEMA}"
         if newer
         else "this is no episode of evolvent",
-        got=f"schema {schema!r}", expected=f"1 … {SCHEMA}", where="Episode.from_dict",
+        got=f"schema {schema!r}",
+        expected=f"1 … {SCHEMA}",
+        where="Episode.from_dict",
         do="upgrade evolvent" if newer else "read files that evolvent wrote (episodes.jsonl)",
-    )  # fmt: skip
+    )
 
 
 def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,8 +178,10 @@ def _from_schema_1(record: Mapping[str, Any]) -> dict[str, Any]:
     calls = [row for row in nodes if row["kind"] == "tool"]
     new: dict[str, Any] = {**record, "schema": SCHEMA, "meta": meta, "nodes": nodes}
     for key, column, kind, rows in (
-        ("finish", "finish", str, decisions), ("turns", "turn", int, decisions), ("calls", "outcome", str, calls),
-    ):  # fmt: skip
+        ("finish", "finish", str, decisions),
+        ("turns", "turn", int, decisions),
+        ("calls", "outcome", str, calls),
+    ):
         values = meta.get(key)
         if _are(values, kind) and len(values) == len(rows):
             for row, value in zip(rows, meta.pop(key), strict=True):

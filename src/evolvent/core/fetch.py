@@ -158,9 +158,13 @@ def _download(name: str, folder: Path, before: int, label: str, progress: Progre
         tail: list[str] = []
         # TMPDIR: pip unpacks where it downloads to, so that a small /tmp does not matter
         with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
             env=os.environ | {"TMPDIR": part, "PYTHONUNBUFFERED": "1"},
-        ) as process:  # fmt: skip
+        ) as process:
             try:
                 for line in process.stdout or ():
                     count = re.match(r"Progress (\d+) of (\d+)", line)

@@ -131,10 +131,12 @@ class RunFolder:
         written = folder.manifest().get("schema")
         if written != SCHEMA:
             raise BadInput(
-                "the run folder was written by another version", got=written, expected=SCHEMA,
+                "the run folder was written by another version",
+                got=written,
+                expected=SCHEMA,
                 where=str(path / "config.json"),
-                do="read it with the version of evolvent named under \"versions\" in that file",
-            )  # fmt: skip
+                do='read it with the version of evolvent named under "versions" in that file',
+            )
         for row in lines(path / "metrics.jsonl"):
             folder._resume_from(row)
         return folder
@@ -330,15 +332,18 @@ def _no_run(path: Path) -> BadInput:
     names = ", ".join(inside[:3]) + (f" and {len(inside) - 3} more" if len(inside) > 3 else "")
     what = "no such folder" if not path.exists() else "a folder of runs, not a run" if inside else "not a run folder"
     return BadInput(
-        what, got=str(path), expected="a folder with config.json, as `evolvent run` makes it",
+        what,
+        got=str(path),
+        expected="a folder with config.json, as `evolvent run` makes it",
         do=f"name one of {names}" if inside else "`evolvent runs DIR` lists the runs in a folder",
-    )  # fmt: skip
+    )
 
 
 def _cannot_be_made(error: OSError) -> BadInput:
     expected = "a folder that can be written to"
-    return BadInput("the run folder cannot be made", got=str(error), expected=expected, where="--out",
-                    do="choose another --out")  # fmt: skip
+    return BadInput(
+        "the run folder cannot be made", got=str(error), expected=expected, where="--out", do="choose another --out"
+    )
 
 
 def kind_of(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -91,10 +91,17 @@ class Game:
         self.add(Ply(CHANCE, self._next_turn(), int(action), legal, probs, text))
 
     def act(
-        self, player: int, action: int, legal: Sequence[int], *, probs: Sequence[float] = (), text: str = "",
-        knows: str = "", tokens: tuple[Sequence[int], Sequence[int], Sequence[float]] = ((), (), ()),
+        self,
+        player: int,
+        action: int,
+        legal: Sequence[int],
+        *,
+        probs: Sequence[float] = (),
+        text: str = "",
+        knows: str = "",
+        tokens: tuple[Sequence[int], Sequence[int], Sequence[float]] = ((), (), ()),
         together: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """The choice of a player.
 
         Args:
@@ -120,10 +127,18 @@ class Game:
             raise self._bad("one log-probability a token, or none", got=(len(ids), len(logp)))
         self.add(
             Ply(
-                player, turn, int(action), tuple(map(int, legal)), tuple(map(float, probs)), text, knows,
-                tuple(map(int, context)), tuple(map(int, ids)), tuple(map(float, logp)),
+                player,
+                turn,
+                int(action),
+                tuple(map(int, legal)),
+                tuple(map(float, probs)),
+                text,
+                knows,
+                tuple(map(int, context)),
+                tuple(map(int, ids)),
+                tuple(map(float, logp)),
             )
-        )  # fmt: skip
+        )
 
     def add(self, ply: Ply) -> None:
         """A ply as it stands; the verbs above fill it in."""
@@ -206,9 +221,13 @@ def episodes(game: Game) -> list[Episode]:
 def _episode(game: Game, player: int) -> Episode:
     name = game.players[player]
     ep = Episode(
-        game.name, env=game.name, seed=game.seed, group=f"{game.name}/{player}", id=f"{game.id}.{player}",
+        game.name,
+        env=game.name,
+        seed=game.seed,
+        group=f"{game.name}/{player}",
+        id=f"{game.id}.{player}",
         meta={"player": player, "return": game.returns[player], **game.meta},
-    )  # fmt: skip
+    )
     early = 0.0
     for ply in game.plies:
         if ply.player == player:
@@ -217,9 +236,13 @@ def _episode(game: Game, player: int) -> Episode:
             one = [math.log(ply.probs[ply.legal.index(ply.action)])] if ply.probs else []
             ids, logp = (ply.token_ids, ply.logp) if ply.token_ids else ([ply.action], one)
             ep.act(
-                ply.text or str(ply.action), agent=name, token_ids=np.array(ids, np.int32), logp=logp, reward=early,
+                ply.text or str(ply.action),
+                agent=name,
+                token_ids=np.array(ids, np.int32),
+                logp=logp,
+                reward=early,
                 choices=() if ply.token_ids else [[a] for a in ply.legal],
-            )  # fmt: skip
+            )
             early = 0.0
         earned = ply.rewards[player] if ply.rewards else 0.0
         if ep.n_steps:
@@ -235,10 +258,18 @@ def encode_game(game: Game) -> str:
     empty = {field.name: field.default for field in fields(Ply)}
     plies = [{k: v for k, v in asdict(ply).items() if v != empty[k]} for ply in game.plies]
     record = {
-        "kind": "game", "schema": SCHEMA, "id": game.id, "name": game.name, "players": list(game.players),
-        "seed": game.seed, "meta": game.meta, "plies": plies, "returns": list(game.returns),
-        "terminated": game.terminated, "truncated": game.truncated,
-    }  # fmt: skip
+        "kind": "game",
+        "schema": SCHEMA,
+        "id": game.id,
+        "name": game.name,
+        "players": list(game.players),
+        "seed": game.seed,
+        "meta": game.meta,
+        "plies": plies,
+        "returns": list(game.returns),
+        "terminated": game.terminated,
+        "truncated": game.truncated,
+    }
     return json.dumps(escape(plain(record, "encode_game")), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -259,12 +290,11 @@ def decode_game(line: str, *, where: str = "decode_game") -> Game:
     if not isinstance(schema, int) or schema > SCHEMA:
         raise BadInput(
             f"the game was written by a newer version of evolvent: schema {schema}, this one reads up to {SCHEMA}",
-            where=where, do="upgrade evolvent",
-        )  # fmt: skip
+            where=where,
+            do="upgrade evolvent",
+        )
     try:
-        game = Game(
-            record["name"], record["players"], seed=record["seed"], id=record["id"], meta=record["meta"]
-        )  # fmt: skip
+        game = Game(record["name"], record["players"], seed=record["seed"], id=record["id"], meta=record["meta"])
         for row in cast("list[dict[str, Any]]", record["plies"]):
             lists: dict[str, Any] = {key: tuple(row[key]) for key in _LISTS & row.keys()}
             game.add(Ply(**(row | lists)))

@@ -129,9 +129,12 @@ def lines(path: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
             except ValueError as error:
                 raise BadInput(
-                    "a line is not JSON", got=line[:120], expected="one JSON object a line", where=f"{path}:{number}",
+                    "a line is not JSON",
+                    got=line[:120],
+                    expected="one JSON object a line",
+                    where=f"{path}:{number}",
                     do="remove that line, or restore the file",
-                ) from error  # fmt: skip
+                ) from error
 
 
 def read_object(path: Path, expected: str) -> dict[str, Any]:
@@ -168,9 +171,12 @@ def lock(file: IO[bytes] | int, path: Path) -> None:
         else:
             file.close()
         raise BadInput(
-            "another process is writing to this run folder", got=str(path), expected="one writer at a time",
-            where="RunFolder", do="wait until it has ended, or choose another --out",
-        ) from error  # fmt: skip
+            "another process is writing to this run folder",
+            got=str(path),
+            expected="one writer at a time",
+            where="RunFolder",
+            do="wait until it has ended, or choose another --out",
+        ) from error
 
 
 def shorten_home(value: Any) -> Any:

@@ -67,9 +67,11 @@ class Ledger:
         for episode in episodes:
             if len(episode.ends) > 1:
                 raise BadInput(
-                    "attempts that share a beginning are scored one by one", got=f"{len(episode.ends)} in one record",
-                    where=f"episode {episode.id}", do="core.branches.linear(episodes), then Ledger.over_trees",
-                )  # fmt: skip
+                    "attempts that share a beginning are scored one by one",
+                    got=f"{len(episode.ends)} in one record",
+                    where=f"episode {episode.id}",
+                    do="core.branches.linear(episodes), then Ledger.over_trees",
+                )
         return cls(episodes)
 
     # ------------------------------------------------------------------------------------------------ addresses

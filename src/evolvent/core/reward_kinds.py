@@ -48,8 +48,10 @@ def rewards_of(episode: Episode, kind: str) -> np.ndarray:
     if values.ndim == 0:
         raise BadInput(
             "one number for the whole attempt where one for every decision is needed",
-            got=f"{kind!r}: {float(values):g}", expected=f"{episode.n_steps} numbers", where=_where(episode),
-        )  # fmt: skip
+            got=f"{kind!r}: {float(values):g}",
+            expected=f"{episode.n_steps} numbers",
+            where=_where(episode),
+        )
     return values
 
 
@@ -84,9 +86,12 @@ def succeeded(episode: Episode, above: float | None = None) -> bool:
         return episode.total_reward > above
     if episode.success is None:
         raise BadInput(
-            "nobody said whether the attempt is right", got="success=None", expected="end(success=True or False)",
-            where=f"Episode {episode.id}", do="let the environment say it (Turn.success), or set correct_above",
-        )  # fmt: skip
+            "nobody said whether the attempt is right",
+            got="success=None",
+            expected="end(success=True or False)",
+            where=f"Episode {episode.id}",
+            do="let the environment say it (Turn.success), or set correct_above",
+        )
     return episode.success
 
 
@@ -95,9 +100,10 @@ def _read(episode: Episode, kind: str) -> np.ndarray:
     if kind not in kinds:
         raise BadInput(
             "the episode does not carry this kind of reward",
-            got=f"{kind!r}, it has {list(kinds)}", where=_where(episode),
+            got=f"{kind!r}, it has {list(kinds)}",
+            where=_where(episode),
             do="core.reward_kinds.keep_reward(episode, kind, values) before the credit is worked out",
-        )  # fmt: skip
+        )
     return _checked(episode, kind, kinds[kind])
 
 
@@ -109,9 +115,11 @@ def _checked(episode: Episode, kind: str, values: Any) -> np.ndarray:
     if numbers.shape not in ((), (episode.n_steps,)) or not np.isfinite(numbers).all():
         raise BadInput(
             f"rewards of kind {kind!r} do not fit the episode",
-            got=values, expected=f"{episode.n_steps} finite numbers, one a decision, or a single one",
-            where=_where(episode), do="end(valid=False) marks an attempt that could not be judged",
-        )  # fmt: skip
+            got=values,
+            expected=f"{episode.n_steps} finite numbers, one a decision, or a single one",
+            where=_where(episode),
+            do="end(valid=False) marks an attempt that could not be judged",
+        )
     return numbers
 
 

@@ -44,9 +44,14 @@ def save_rollout(path: str | Path, rollout: Rollout, more: Mapping[str, np.ndarr
             )
     blob = blob_name(path, columns)
     manifest = {
-        "kind": "rollout", "schema": SCHEMA, "agents": list(rollout.agents), "file": blob,
-        "columns": _described(columns), "more": list(more or {}), **provenance(),
-    }  # fmt: skip
+        "kind": "rollout",
+        "schema": SCHEMA,
+        "agents": list(rollout.agents),
+        "file": blob,
+        "columns": _described(columns),
+        "more": list(more or {}),
+        **provenance(),
+    }
     write_blob(path, columns)
     write_atomic(path, dump(manifest, indent=1) + "\n")
     drop_old(path, blob)
@@ -79,8 +84,9 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     if not isinstance(schema, int) or schema > SCHEMA:
         raise BadInput(
             f"the rollout was written by a newer version of evolvent: schema {schema}, this one reads up to {SCHEMA}",
-            where=str(path), do="upgrade evolvent",
-        )  # fmt: skip
+            where=str(path),
+            do="upgrade evolvent",
+        )
     lacking = {"file", "columns", "agents"} - manifest.keys()
     if lacking:
         raise BadInput(
@@ -89,9 +95,11 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     columns = read_blob(path.with_name(Path(str(manifest["file"])).name), str(path), "file of columns")
     if _described(columns) != manifest["columns"] or not columns.keys() <= {*_COLUMNS, *manifest.get("more", ())}:
         raise BadInput(
-            "the columns are not those of the manifest", got=_described(columns), expected=manifest["columns"],
+            "the columns are not those of the manifest",
+            got=_described(columns),
+            expected=manifest["columns"],
             where=str(path),
-        )  # fmt: skip
+        )
     return columns, manifest
 
 

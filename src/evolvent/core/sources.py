@@ -64,7 +64,10 @@ def kept(place: Path, what: str, given: Path | None = None) -> Path:
     if there is None or hashlib.sha256(there.read_bytes()).hexdigest() != noted["sha256"]:
         happened = "has changed since the run began" if there else "is gone"
         raise BadInput(
-            f"{what} {happened}", got=str(there or file), expected=f"SHA-256 {noted['sha256'][:16]}…",
-            where=str(place / NOTE), do=f"put back what it was (a copy: {copy}), or start a new run",
-        )  # fmt: skip
+            f"{what} {happened}",
+            got=str(there or file),
+            expected=f"SHA-256 {noted['sha256'][:16]}…",
+            where=str(place / NOTE),
+            do=f"put back what it was (a copy: {copy}), or start a new run",
+        )
     return there

@@ -25,9 +25,11 @@ class ActionSpec:
     def __post_init__(self) -> None:
         if min(self.choices, self.dims) < 0 or not (self.choices or self.dims):
             raise BadInput(
-                "an agent that cannot act", got=(self.choices, self.dims), expected="choices > 0 or dims > 0",
+                "an agent that cannot act",
+                got=(self.choices, self.dims),
+                expected="choices > 0 or dims > 0",
                 where="ActionSpec",
-            )  # fmt: skip
+            )
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,12 @@ def choices(rollout: Rollout, x: ArrayLike, name: str) -> np.ndarray:
     x_TBAN = np.asarray(x, dtype=np.float64)
     if x_TBAN.ndim != 4 or x_TBAN.shape[:3] != rollout.shape or rollout.action_TBA.ndim != 3:
         raise BadInput(
-            f"{name} does not fit the rollout", got=x_TBAN.shape, expected=(*rollout.shape, "choices"),
-            where="credit.agent_*", do="for continuous actions give baseline_TBA",
-        )  # fmt: skip
+            f"{name} does not fit the rollout",
+            got=x_TBAN.shape,
+            expected=(*rollout.shape, "choices"),
+            where="credit.agent_*",
+            do="for continuous actions give baseline_TBA",
+        )
     return x_TBAN
 
 
@@ -92,9 +95,12 @@ def over_baseline(
         ahead = np.take_along_axis(q_TBAN, rollout.action_TBA[..., None].astype(np.intp), axis=-1)[..., 0]
     else:
         ahead = lambda_returns(
-            rewards(rollout, pooled=config.pooled), rollout.next_value_TBA, **discount,
-            terminated_T=rollout.terminated_TB, truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
-        )  # fmt: skip
+            rewards(rollout, pooled=config.pooled),
+            rollout.next_value_TBA,
+            **discount,
+            terminated_T=rollout.terminated_TB,
+            truncated_T=rollout.truncated_TB & ~rollout.terminated_TB,
+        )
         _, ledger.targets["step"] = gae_and_targets(rollout, **discount, pooled=config.pooled)
     ledger.set("step", ahead - baseline_TBA)
     return ledger

@@ -27,10 +27,12 @@ def noted(episode: Episode, name: str, where: str) -> np.ndarray:
     notes = episode.notes
     if name not in notes or np.isnan(notes[name]).any():
         raise BadInput(
-            f"no {name!r} for every token", got=sorted(notes) if name not in notes else "NaN among them",
-            expected=f"episode.note({name!r}, [{episode.n_tokens}])", where=f"{where}, episode {episode.id}",
+            f"no {name!r} for every token",
+            got=sorted(notes) if name not in notes else "NaN among them",
+            expected=f"episode.note({name!r}, [{episode.n_tokens}])",
+            where=f"{where}, episode {episode.id}",
             do="take a run of an algorithm that notes it (values: one with a critic), or a rule that needs none",
-        )  # fmt: skip
+        )
     return notes[name].astype(np.float64)
 
 
@@ -39,9 +41,11 @@ def first_tokens(episode: Episode, where: str) -> np.ndarray:
     size_T = episode.tokens_per_step_T
     if not size_T.all():
         raise BadInput(
-            "a decision has no tokens", got=f"decision {int(np.argmin(size_T))}",
-            where=f"{where}, episode {episode.id}", do="record act(token_ids=…) as sampled, or use a rule for steps",
-        )  # fmt: skip
+            "a decision has no tokens",
+            got=f"decision {int(np.argmin(size_T))}",
+            where=f"{where}, episode {episode.id}",
+            do="record act(token_ids=…) as sampled, or use a rule for steps",
+        )
     return np.cumsum(size_T) - size_T
 
 
@@ -71,9 +75,11 @@ def final_value(episode: Episode, where: str) -> float:
     value = episode.final_value
     if value is None or not np.isfinite(value):
         raise BadInput(
-            "a truncated episode needs the value of its last observation", got=value,
-            expected="a number in Episode.final_value", where=f"{where}, episode {episode.id}",
-        )  # fmt: skip
+            "a truncated episode needs the value of its last observation",
+            got=value,
+            expected="a number in Episode.final_value",
+            where=f"{where}, episode {episode.id}",
+        )
     return float(value)
 
 
@@ -91,9 +97,10 @@ def decision_values(episode: Episode, critic: Critic | None, where: str) -> np.n
     if "value" not in episode.notes:
         raise BadInput(
             f"{where.removeprefix('credit.')} needs a critic",
-            expected='Config(critic=function from an episode to values [T]), or episode.note("value", …)', where=where,
+            expected='Config(critic=function from an episode to values [T]), or episode.note("value", …)',
+            where=where,
             do="give one, or use step_return_to_go",
-        )  # fmt: skip
+        )
     value_K = noted(episode, "value", where)
     return np.append(value_K[first_tokens(episode, where)], final_value(episode, where))
 
@@ -102,9 +109,11 @@ def _given(episode: Episode, critic: Critic, n: int, where: str) -> np.ndarray:
     value = np.asarray(critic(episode), dtype=np.float64)
     if value.shape not in ((n,), (n + 1,)) or not np.isfinite(value).all():
         raise BadInput(
-            "the critic's values do not fit the episode", got=value.shape, expected=f"({n},) or ({n + 1},), finite",
+            "the critic's values do not fit the episode",
+            got=value.shape,
+            expected=f"({n},) or ({n + 1},), finite",
             where=f"{where}, episode {episode.id}",
-        )  # fmt: skip
+        )
     after = float(value[n]) if len(value) > n and is_cut(episode) else final_value(episode, where)
     return np.append(value[:n], after)
 
@@ -164,9 +173,11 @@ def sampled_logp(ledger: Ledger, where: str) -> tuple[np.ndarray, np.ndarray]:
         logp = episode.logp.astype(np.float64)
         if np.isnan(logp).any():
             raise BadInput(
-                "log-probabilities were not recorded", got="NaN", expected="act(logp=…) as sampled",
+                "log-probabilities were not recorded",
+                got="NaN",
+                expected="act(logp=…) as sampled",
                 where=f"{where}, episode {episode.id}",
-            )  # fmt: skip
+            )
         return logp
 
     return _pooled(ledger, known)

@@ -18,9 +18,12 @@ def turn_ends(episode: Episode, where: str) -> np.ndarray:
     if (turn_T >= 0).any():
         if (turn_T < 0).any() or (np.diff(turn_T) < 0).any():
             raise BadInput(
-                "the turns of the decisions do not ascend", got=turn_T.tolist(), expected="0, 0, 1, … for every one",
-                where=f"{where}, episode {episode.id}", do="set Episode.turn before each act()",
-            )  # fmt: skip
+                "the turns of the decisions do not ascend",
+                got=turn_T.tolist(),
+                expected="0, 0, 1, … for every one",
+                where=f"{where}, episode {episode.id}",
+                do="set Episode.turn before each act()",
+            )
     else:
         seen: set[str] = set()
         turn, turns = 0, list[int]()

@@ -45,7 +45,10 @@ def lengths(episodes: Sequence[Episode], rows: Sequence[int], where: str) -> np.
     for i in rows:
         if episodes[i].n_steps and not episodes[i].n_tokens:
             raise BadInput(
-                "no tokens were recorded", got=f"episode {episodes[i].id}", where=where,
-                expected="token ids of the decisions", do="record Episode.act(…, token_ids=…)",
-            )  # fmt: skip
+                "no tokens were recorded",
+                got=f"episode {episodes[i].id}",
+                where=where,
+                expected="token ids of the decisions",
+                do="record Episode.act(…, token_ids=…)",
+            )
     return np.array([episodes[i].n_tokens for i in rows], dtype=np.float64)

@@ -80,10 +80,11 @@ def assign(
             raise BadInput("baseline_TBA does not fit", got=baseline.shape, expected=rollout.shape, where="assign")
     elif q is None or policy_TBAN is None:
         raise BadInput(
-            "nothing to make a baseline of", expected="q_TBAN and policy_TBAN, or baseline_TBA",
+            "nothing to make a baseline of",
+            expected="q_TBAN and policy_TBAN, or baseline_TBA",
             where="credit.agent_optimal_baseline",
             do="take a run with a critic of joint actions: coma has one, mappo with --optimal-baseline surrogate",
-        )  # fmt: skip
+        )
     else:
         weights = optimal_weights(choices(rollout, policy_TBAN, "policy_TBAN"), norm_TBAN, floor=config.floor)
         baseline = np.where(weights > 0.0, weights * q, 0.0).sum(axis=-1)

@@ -68,8 +68,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             final value.
     """
     ledger = gae_ledger(
-        episodes, "step", lambda e: decision_values(e, config.critic, _WHERE), lambda e: e.rewards_T,
+        episodes,
+        "step",
+        lambda e: decision_values(e, config.critic, _WHERE),
+        lambda e: e.rewards_T,
         lambda e: (np.where(turn_ends(e, _WHERE), config.gamma, config.kappa), config.gae_lambda),
-    )  # fmt: skip
+    )
     ledger.project("step", LEVEL)
     return ledger

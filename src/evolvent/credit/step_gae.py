@@ -56,6 +56,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             of its last observation.
     """
     return gae_ledger(
-        episodes, LEVEL, lambda e: decision_values(e, config.critic, "credit.step_gae"), lambda e: e.rewards_T,
+        episodes,
+        LEVEL,
+        lambda e: decision_values(e, config.critic, "credit.step_gae"),
+        lambda e: e.rewards_T,
         lambda _: (config.gamma, config.gae_lambda),
-    )  # fmt: skip
+    )

@@ -51,9 +51,11 @@ class Config:
     def __post_init__(self) -> None:
         if len(self.gates) != len(self.levels):
             raise BadInput(
-                "one gate for each level", got=f"{len(self.gates)} gates, {len(self.levels)} levels",
-                where="credit.step_gated", do="give as many numbers to --gates as kinds to --kinds",
-            )  # fmt: skip
+                "one gate for each level",
+                got=f"{len(self.gates)} gates, {len(self.levels)} levels",
+                where="credit.step_gated",
+                do="give as many numbers to --gates as kinds to --kinds",
+            )
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:

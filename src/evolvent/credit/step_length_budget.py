@@ -71,7 +71,9 @@ def _budget(episode: Episode) -> float:
     budget = episode.budget_tokens
     if budget is None or not budget > 0:
         raise BadInput(
-            "the episode has no length budget", got=budget, expected="Episode.budget_tokens above 0",
+            "the episode has no length budget",
+            got=budget,
+            expected="Episode.budget_tokens above 0",
             where=f"credit.step_length_budget, episode {episode.id}",
-        )  # fmt: skip
+        )
     return float(budget)

@@ -56,9 +56,10 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """
     if config.embed is None:
         raise BadInput(
-            "novelty needs an embedder", expected="Config(embed=function from texts to vectors)",
+            "novelty needs an embedder",
+            expected="Config(embed=function from texts to vectors)",
             where="credit.step_majority_novelty",
-        )  # fmt: skip
+        )
     rows = valid_rows(episodes)
     group, answers = labels(episodes, rows), [_answer(episodes[i]) for i in rows]
     texts = ["\n".join(n.text for n in episodes[i].nodes if n.kind == "action") for i in rows]
@@ -70,9 +71,11 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         vector = np.asarray(config.embed([texts[row] for row in own]), dtype=np.float64)
         if vector.ndim != 2 or len(vector) != len(own) or not np.isfinite(vector).all():
             raise BadInput(
-                "the embedder does not return one finite vector a text", got=vector.shape, expected=f"({len(own)}, D)",
+                "the embedder does not return one finite vector a text",
+                got=vector.shape,
+                expected=f"({len(own)}, D)",
                 where="credit.step_majority_novelty",
-            )  # fmt: skip
+            )
         vector = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
         reward[own] = majority_novelty_rewards([answers[row] for row in own], vector @ vector.T)
     adv = (reward - group_mean(reward, group)) / (group_std(reward, group, 1) + config.eps)
@@ -82,7 +85,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
 def _answer(episode: Episode) -> str | None:
     if episode.answer is None:
         raise BadInput(
-            "the episode does not say what it answered", got=None, expected="Episode.end(answer=…), a text or empty",
+            "the episode does not say what it answered",
+            got=None,
+            expected="Episode.end(answer=…), a text or empty",
             where=f"credit.step_majority_novelty, episode {episode.id}",
-        )  # fmt: skip
+        )
     return episode.answer or None

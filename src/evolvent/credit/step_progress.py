@@ -67,6 +67,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         )
 
     return gae_ledger(
-        episodes, LEVEL, lambda e: decision_values(e, config.critic, "credit.step_progress"), paid,
+        episodes,
+        LEVEL,
+        lambda e: decision_values(e, config.critic, "credit.step_progress"),
+        paid,
         lambda _: (config.gamma, config.gae_lambda),
-    )  # fmt: skip
+    )

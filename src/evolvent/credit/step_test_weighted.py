@@ -84,9 +84,11 @@ def _dense(dense_NT: np.ndarray, rows: list[int], episodes: list[Episode], group
         odd = next((i for i, other in enumerate(names) if not other or other != names[0]), 0)
         raise BadInput(
             "the attempts of a group do not carry the same tests",
-            got=f"{names[odd]} in episode {episodes[odd].id}", expected=names[0] or f"kinds named {config.prefix}…",
-            where=f"credit.step_test_weighted, group {group!r}", do='keep_reward(episode, "test:…", [T])',
-        )  # fmt: skip
+            got=f"{names[odd]} in episode {episodes[odd].id}",
+            expected=names[0] or f"kinds named {config.prefix}…",
+            where=f"credit.step_test_weighted, group {group!r}",
+            do='keep_reward(episode, "test:…", [T])',
+        )
     passed = [np.array([rewards_of(e, name) for name in names[0]]) for e in episodes]
     acted = [p[:, -1] for p in passed if p.shape[1]]
     if acted:

@@ -66,7 +66,9 @@ def _judged(episode: Episode, config: Config) -> np.ndarray:
     judged = np.asarray(config.critics(episode), dtype=np.float64)
     if judged.shape != (4, episode.n_steps) or not np.isfinite(judged).all():
         raise BadInput(
-            "the critics do not fit the episode", got=judged.shape, expected=f"(4, {episode.n_steps}), finite",
+            "the critics do not fit the episode",
+            got=judged.shape,
+            expected=f"(4, {episode.n_steps}), finite",
             where=f"{_WHERE}, episode {episode.id}",
-        )  # fmt: skip
+        )
     return judged

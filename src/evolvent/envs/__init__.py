@@ -85,10 +85,14 @@ def find(spec: str, where: str) -> Found:
     others = outside.brought("envs")
     if name not in others:
         raise BadInput(
-            "unknown environment", got=name, expected=closest(name, [*ours, *others]), where=where,
-            do=f"write {name}.py{options and ':'}{options}" if Path(f"{name}.py").is_file() else
-            "see `evolvent list envs`, or give file.py",
-        )  # fmt: skip
+            "unknown environment",
+            got=name,
+            expected=closest(name, [*ours, *others]),
+            where=where,
+            do=f"write {name}.py{options and ':'}{options}"
+            if Path(f"{name}.py").is_file()
+            else "see `evolvent list envs`, or give file.py",
+        )
     make = others[name].load("an environment")
     if isinstance(make, ModuleType):
         module, attribute = make, next((maker for maker in own.MAKERS if hasattr(make, maker)), "make")
@@ -224,9 +228,12 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float =
             return Checked(vector(solo, n_envs, kind, count), spec, limit_s)
     if kind != "here":
         raise BadInput(
-            "this environment computes all copies at once, in one process", got=f"workers={workers}",
-            expected="workers=0", where=where, do="leave --workers out",
-        )  # fmt: skip
+            "this environment computes all copies at once, in one process",
+            got=f"workers={workers}",
+            expected="workers=0",
+            where=where,
+            do="leave --workers out",
+        )
     with foreign("the environment does not start", where, "check its options"):
         env = found.make(n_envs=n_envs, **given)
     if found.outside:
@@ -274,9 +281,12 @@ def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
     names = members(protocol)
     if missing := [name for name in names if not hasattr(env, name)]:
         raise BadInput(
-            f"not {what}", got=f"{type(env).__name__} without {', '.join(missing)}", expected=", ".join(names),
-            where=home, do="`evolvent check env` says what else is expected of it",
-        )  # fmt: skip
+            f"not {what}",
+            got=f"{type(env).__name__} without {', '.join(missing)}",
+            expected=", ".join(names),
+            where=home,
+            do="`evolvent check env` says what else is expected of it",
+        )
 
 
 def _of_kind(spec: str, kind: str, where: str) -> Found:
@@ -298,8 +308,10 @@ def _of_another(spec: str, its: str, where: str) -> BadInput:
     fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == other]
     return BadInput(
         f"{at.home if at else spec.partition(':')[0]} is {words[its]}",
-        expected=f"{words[other]}: {', '.join(fitting)}", where=where, do=f"{do[its]}; see `evolvent list envs`",
-    )  # fmt: skip
+        expected=f"{words[other]}: {', '.join(fitting)}",
+        where=where,
+        do=f"{do[its]}; see `evolvent list envs`",
+    )
 
 
 def _workers(workers: int | str, n_envs: int, where: str) -> tuple[str, int]:

@@ -56,8 +56,13 @@ def look(at: Pointer, kind: str) -> tuple[str, Callable[..., Any], Any, str]:
     name = at.name or ("reward" if kind == "graded" else _only(module, at, kind))
     if kind != "graded" and not hasattr(module, name):
         known = outside.own_names(module)
-        raise BadInput("the name of an environment is not in the file", got=name, expected=closest(name, known),
-                       where=at.home, do=f"define it, or name what is there: {at.home}:NAME")  # fmt: skip
+        raise BadInput(
+            "the name of an environment is not in the file",
+            got=name,
+            expected=closest(name, known),
+            where=at.home,
+            do=f"define it, or name what is there: {at.home}:NAME",
+        )
     if kind == "graded" or (name in _REWARDED and _is_rewarded(module)):
         from evolvent.envs.text import graded
 
@@ -99,10 +104,12 @@ def as_solo(env: Any, home: str) -> Any:
         return solo(env, home)
     missing = [name for name in _SOLO if not hasattr(env, name)]
     raise BadInput(
-        "not one copy of a team environment", got=f"{type(env).__name__} without {', '.join(missing)}",
-        expected=f"a pettingzoo.ParallelEnv, or evolvent.envs.runners.solo.Solo ({', '.join(_SOLO)})", where=home,
+        "not one copy of a team environment",
+        got=f"{type(env).__name__} without {', '.join(missing)}",
+        expected=f"a pettingzoo.ParallelEnv, or evolvent.envs.runners.solo.Solo ({', '.join(_SOLO)})",
+        where=home,
         do="`evolvent check env` says what else is expected of it",
-    )  # fmt: skip
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- inside
@@ -110,9 +117,10 @@ def _only(module: ModuleType, at: Pointer, kind: str) -> str:
     """The name of the one environment in a file."""
     made = [name for name in MAKERS if hasattr(module, name)]
     classes = [
-        name for name, one in vars(module).items()
+        name
+        for name, one in vars(module).items()
         if name[0] != "_" and _is_parallel(one) and one.__module__ == module.__name__
-    ]  # fmt: skip
+    ]
     rewarded = ["PROMPTS" if hasattr(module, "PROMPTS") else "prompts"] if _is_rewarded(module) else []
     if kind == "pettingzoo":
         found = ["parallel_env"] if "parallel_env" in made else classes or made
@@ -122,16 +130,25 @@ def _only(module: ModuleType, at: Pointer, kind: str) -> str:
         return found[0]
     if found:
         do = f"name it: {' or '.join(f'{at.home}:{name}' for name in found)}"
-        raise BadInput("the file holds several environments", got=f"{at.home} with {', '.join(found)}",
-                       expected="one, or the name of one", where=at.home, do=do)  # fmt: skip
+        raise BadInput(
+            "the file holds several environments",
+            got=f"{at.home} with {', '.join(found)}",
+            expected="one, or the name of one",
+            where=at.home,
+            do=do,
+        )
     turns = next((name for name in ("env", "raw_env") if hasattr(module, name)), "")
     there = outside.own_names(module) + [name for name in _REWARDED[:1] if hasattr(module, name)]
     raise BadInput(
-        "nothing in the file is an environment", got=f"{at.home} with {', '.join(there) or 'nothing'}",
-        expected=_WHAT[kind].partition(": ")[2], where=at.home,
+        "nothing in the file is an environment",
+        got=f"{at.home} with {', '.join(there) or 'nothing'}",
+        expected=_WHAT[kind].partition(": ")[2],
+        where=at.home,
         do="turn-based environments are not supported: pettingzoo.utils.conversions.aec_to_parallel makes one whose "
-        "agents act at once" if turns else f"define one of them, or name what is there: {at.home}:NAME",
-    )  # fmt: skip
+        "agents act at once"
+        if turns
+        else f"define one of them, or name what is there: {at.home}:NAME",
+    )
 
 
 def _is_rewarded(module: ModuleType) -> bool:
@@ -159,9 +176,10 @@ def _parallel(make: Callable[..., Any], home: str) -> Callable[..., Any]:
 
     theirs = {name: of for name, of in inspect.signature(make).parameters.items() if name != "render_mode"}
     ours = {
-        name: of for name, of in inspect.signature(pettingzoo.made).parameters.items()
+        name: of
+        for name, of in inspect.signature(pettingzoo.made).parameters.items()
         if name in ("limit", "state") and name not in theirs
-    }  # fmt: skip
+    }
 
     def one(**given: Any) -> Any:
         options = {name: given.pop(name) for name in ours if name in given}

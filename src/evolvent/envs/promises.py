@@ -18,9 +18,14 @@ from evolvent.core.rounding import inside, reaches
 
 T = TypeVar("T")
 _TURN = {
-    "observation": str, "terminated": bool, "truncated": bool, "success": bool, "valid": bool, "key": str,
+    "observation": str,
+    "terminated": bool,
+    "truncated": bool,
+    "success": bool,
+    "valid": bool,
+    "key": str,
     "follows": bool,
-}  # fmt: skip
+}
 
 BROKEN = "the environment breaks its protocol"
 """How every error about a promise begins."""
@@ -38,7 +43,7 @@ class Promise:
 
     def holds(
         self, holds: object, what: str, got: object, expected: object = "", where: str = "", do: str = ""
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Raise ``BadInput`` where it does not hold."""
         if not holds:
             place = f"{self.who}{f' of {self.home}' if self.home else ''}{', ' if where else ''}{where}"
@@ -49,10 +54,13 @@ class Promise:
         """No zero byte and no lone surrogate: files and stores refuse them, hours later."""
         odd = _NO_TEXT.search(text)
         self.holds(
-            odd is None, f"{name} holds {'a zero byte' if odd and odd[0] == chr(0) else 'half a character'}",
-            ascii(text[max(0, odd.start() - 20) : odd.start() + 20]) if odd else "", "text that UTF-8 can hold", where,
+            odd is None,
+            f"{name} holds {'a zero byte' if odd and odd[0] == chr(0) else 'half a character'}",
+            ascii(text[max(0, odd.start() - 20) : odd.start() + 20]) if odd else "",
+            "text that UTF-8 can hold",
+            where,
             "bytes.decode(errors='replace'), and replace('\\0', '')",
-        )  # fmt: skip
+        )
 
     def called(self, call: str, function: Callable[[], T]) -> T:
         """What the environment's ``function`` returns; what it raises is told with its line, a broken promise once."""
@@ -72,9 +80,12 @@ class Promise:
             got, place = error.what + (f": {error.got}" if error.got else ""), error.where or place
             expected = str(error.expected or expected)
         return BadInput(
-            f"{BROKEN}: {call} raises {type(error).__name__}", got=got, expected=expected, where=f"{self.who}, {place}",
+            f"{BROKEN}: {call} raises {type(error).__name__}",
+            got=got,
+            expected=expected,
+            where=f"{self.who}, {place}",
             do=do or getattr(error, "do", ""),
-        )  # fmt: skip
+        )
 
 
 def promise_of(env: Env) -> Promise:
@@ -153,27 +164,44 @@ def check_turn(turn: Any, where: str, promise: Promise) -> None:
     do = "say what the agent sees; only the last turn of an attempt may say nothing"
     promise.holds(turn.done or turn.observation, "an empty observation", turn, "a text", where, do)
     promise.holds(
-        is_number(turn.reward), "a reward", repr(turn.reward), "a finite number", where,
+        is_number(turn.reward),
+        "a reward",
+        repr(turn.reward),
+        "a finite number",
+        where,
         "float(…); where nobody can judge, Turn(…, valid=False) or raise EnvError: that attempt does not count",
-    )  # fmt: skip
+    )
     promise.holds(
         not (turn.terminated and turn.truncated), "terminated and truncated at once", turn, "one of them", where
     )
     promise.holds(
-        not turn.success or turn.done, "success of an attempt that goes on", turn, "success at the end", where,
+        not turn.success or turn.done,
+        "success of an attempt that goes on",
+        turn,
+        "success at the end",
+        where,
         "set terminated=True too",
-    )  # fmt: skip
+    )
     for name in ("observation", "key"):
         promise.text(f"{name} of a turn", getattr(turn, name), where)
     commands = turn.admissible
     fits = commands is None or (isinstance(commands, tuple) and all(isinstance(c, str) and c for c in commands))
     promise.holds(fits, "admissible is no tuple of texts", repr(commands), "a tuple of texts, or None", where)
     promise.holds(
-        turn.done or commands is None or len(commands) > 0, "admissible is empty", commands,
-        "at least one command, or None where any text is an action", where, "end the attempt where nothing can be done",
-    )  # fmt: skip
-    promise.holds(commands is None or len(set(commands)) == len(commands), "admissible repeats", commands,
-                  "each command once", where)  # fmt: skip
+        turn.done or commands is None or len(commands) > 0,
+        "admissible is empty",
+        commands,
+        "at least one command, or None where any text is an action",
+        where,
+        "end the attempt where nothing can be done",
+    )
+    promise.holds(
+        commands is None or len(set(commands)) == len(commands),
+        "admissible repeats",
+        commands,
+        "each command once",
+        where,
+    )
 
 
 def check_begin(turn: Turn, where: str, promise: Promise) -> None:
@@ -189,19 +217,30 @@ def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, pro
         return
     low, high = bounds
     promise.holds(
-        not math.isnan(inside(total, low, high)), f"total reward outside {(low, high)}", total,
-        "a sum of the rewards of one attempt within reward_range", where, "widen reward_range",
-    )  # fmt: skip
+        not math.isnan(inside(total, low, high)),
+        f"total reward outside {(low, high)}",
+        total,
+        "a sum of the rewards of one attempt within reward_range",
+        where,
+        "widen reward_range",
+    )
     told = f"reward {total:g} in all, success={turn.success}"
     promise.holds(
-        turn.success or not reaches(total, high), "the highest reward, and no success", told,
-        "success=True where it is right", where,
+        turn.success or not reaches(total, high),
+        "the highest reward, and no success",
+        told,
+        "success=True where it is right",
+        where,
         "return Turn(…, success=True), or widen reward_range where more can be earned",
-    )  # fmt: skip
+    )
     promise.holds(
-        not turn.success or not reaches(low, total), "a success with the lowest reward", told,
-        f"more than {low:g}", where, "return Turn(…, reward=…) where it is right: memories learn from rewards",
-    )  # fmt: skip
+        not turn.success or not reaches(low, total),
+        "a success with the lowest reward",
+        told,
+        f"more than {low:g}",
+        where,
+        "return Turn(…, reward=…) where it is right: memories learn from rewards",
+    )
 
 
 def check_correction(answer: Any, where: str, promise: Promise) -> None:
@@ -216,9 +255,12 @@ def check_correction(answer: Any, where: str, promise: Promise) -> None:
         "return Correction(text) for a text",
     )
     promise.holds(
-        answer is None or (isinstance(answer.body, str) and bool(answer.body.strip())), "a correction without body",
-        answer, "a text, or None instead of a correction", where,
-    )  # fmt: skip
+        answer is None or (isinstance(answer.body, str) and bool(answer.body.strip())),
+        "a correction without body",
+        answer,
+        "a text, or None instead of a correction",
+        where,
+    )
     if answer is not None:
         promise.text("a correction", answer.body, where)
 

@@ -76,9 +76,14 @@ def sentence_of(found: Sequence[Against]) -> str:
 
 
 def by_interval(
-    name: str, ends: tuple[float, float, float], numbers: str, *, n: float = math.inf, higher: bool = True,
+    name: str,
+    ends: tuple[float, float, float],
+    numbers: str,
+    *,
+    n: float = math.inf,
+    higher: bool = True,
     subject: str = "",
-) -> Against:  # fmt: skip
+) -> Against:
     """How a difference came out: ``ends`` is ``(difference, lo, hi)``, ``n`` outcomes stand behind it."""
     _, lo, hi = ends if higher else (-ends[0], -ends[2], -ends[1])
     if n < FEW or math.isnan(lo) or math.isnan(hi):

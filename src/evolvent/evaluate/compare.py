@@ -200,9 +200,12 @@ def _runs(folder: Path) -> list[RunFolder]:
         found = [RunFolder.open(path.parent) for path in inside]
     if not found or not any(run.finished for run in found):
         raise BadInput(
-            "no finished run", got=str(folder), expected="a run folder with summary.json, or a folder of such folders",
-            where="evolvent compare", do="finish it with `evolvent run ALGO --resume DIR`",
-        )  # fmt: skip
+            "no finished run",
+            got=str(folder),
+            expected="a run folder with summary.json, or a folder of such folders",
+            where="evolvent compare",
+            do="finish it with `evolvent run ALGO --resume DIR`",
+        )
     return [run for run in found if run.finished]
 
 
@@ -229,9 +232,11 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
     seeds = tuple(int(run.manifest()["seed"]) for run in runs)
     if len(set(seeds)) < len(seeds):
         raise BadInput(
-            "the same seed of the same setting is given twice", got=f"{name}, seeds {list(seeds)}",
-            expected="each run once", where=", ".join(str(run.path) for run in runs),
-        )  # fmt: skip
+            "the same seed of the same setting is given twice",
+            got=f"{name}, seeds {list(seeds)}",
+            expected="each run once",
+            where=", ".join(str(run.path) for run in runs),
+        )
     scores = [run.summary()["score"] for run in runs]
     for run, score in zip(runs, scores, strict=True):
         if score.get("value") is None:

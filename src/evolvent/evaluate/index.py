@@ -56,9 +56,12 @@ def runs(folder: Path) -> list[Listed]:
     found = [listed(path, folder) for path in find(folder)]
     if not found:
         raise BadInput(
-            "no run in this folder", got=str(folder), expected="run folders, as `evolvent run` makes them",
-            where="evolvent runs", do=f"evolvent run memlift --out {shlex.quote(str(folder / 'first'))}",
-        )  # fmt: skip
+            "no run in this folder",
+            got=str(folder),
+            expected="run folders, as `evolvent run` makes them",
+            where="evolvent runs",
+            do=f"evolvent run memlift --out {shlex.quote(str(folder / 'first'))}",
+        )
     found.sort(key=lambda run: run.started, reverse=True)
     return found
 

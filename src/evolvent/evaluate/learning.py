@@ -18,10 +18,20 @@ Row = dict[str, Any]
 STEPS, ATTEMPTS = "environment steps", "attempts"
 PARTS = ("act", "step", "credit", "learn")
 _NO_LOSS = {
-    "t", "step", "update", "return", "attempts", "credit", "broken", "tokens", "updates", "sampled_tokens",
+    "t",
+    "step",
+    "update",
+    "return",
+    "attempts",
+    "credit",
+    "broken",
+    "tokens",
+    "updates",
+    "sampled_tokens",
     "length_mean",
-    *(f"{part}_s" for part in PARTS), *(f"{what}_per_s" for what in ("steps", "sampled", "trained")),
-}  # fmt: skip
+    *(f"{part}_s" for part in PARTS),
+    *(f"{what}_per_s" for what in ("steps", "sampled", "trained")),
+}
 
 
 @dataclass(frozen=True)

@@ -24,16 +24,24 @@ from evolvent.evaluate.pages.report_parts import figure
 from evolvent.evaluate.pages.svg import SMALL, curves, step_ticks
 
 PART_WORDS = {
-    "act": "choosing actions", "step": "the environment", "credit": "working out credit", "learn": "changing weights",
-}  # fmt: skip
+    "act": "choosing actions",
+    "step": "the environment",
+    "credit": "working out credit",
+    "learn": "changing weights",
+}
 IDLE = "no action"
 _MOST_ROWS = 12
 
 
 def score(
-    summary: Mapping[str, Any], run: Learning, *, judged_as: str, sampled: str, chance: str,
+    summary: Mapping[str, Any],
+    run: Learning,
+    *,
+    judged_as: str,
+    sampled: str,
+    chance: str,
     before: Mapping[str, Any] | None = None,
-) -> list[str]:  # fmt: skip
+) -> list[str]:
     """The score in large figures, beside it the return with sampled actions and those of the baselines.
 
     Args:
@@ -89,9 +97,13 @@ def small(run: Learning, names: Sequence[str], words: Mapping[str, str] = {}, ra
         if len(x) > 1:
             said = words.get(name) or name.removesuffix("_mean").replace("_", " ")
             picture = curves(
-                training(run, name, "", 0), ticks=step_ticks(run.last_step), x_label=run.unit, y_label=said,
-                rates=name in rates, size=SMALL,
-            )  # fmt: skip
+                training(run, name, "", 0),
+                ticks=step_ticks(run.last_step),
+                x_label=run.unit,
+                y_label=said,
+                rates=name in rates,
+                size=SMALL,
+            )
             parts.append(f"<div><h3>{text(said)}</h3>{picture}</div>")
     return f'<div class="small-cards">{"".join(parts)}</div>' if parts else ""
 

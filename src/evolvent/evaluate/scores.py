@@ -21,9 +21,11 @@ def check_score(score: object, where: str) -> None:
     """
     if wrong := _wrong(score):
         raise BadInput(
-            f"the score of the summary that run() returned: {wrong}", got=score, where=where,
+            f"the score of the summary that run() returned: {wrong}",
+            got=score,
+            where=where,
             expected='{"name": text, "value": number or None, "ci95": [low, high], "higher_is_better": bool}, or none',
-        )  # fmt: skip
+        )
 
 
 def _wrong(score: object) -> str:

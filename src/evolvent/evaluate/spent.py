@@ -25,5 +25,6 @@ def uneven(arms: Sequence[Mapping[str, Any]]) -> list[str]:
     return (told if over else []) + [
         f"{arm['name']} left {percent(arm['left'])} of its budget, for it came to nothing new: "
         f"set {arm['wider']}, or compare it with searches at what it spent"
-        for arm in arms if arm.get("wider") and (arm.get("left") or 0.0) > EARLY
-    ]  # fmt: skip
+        for arm in arms
+        if arm.get("wider") and (arm.get("left") or 0.0) > EARLY
+    ]

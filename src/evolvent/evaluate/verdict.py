@@ -81,9 +81,12 @@ def of_run(manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequen
 
 
 def of_seeds(
-    manifest: Mapping[str, Any], summary: Mapping[str, Any], found: tuple[Against, ...], seeds: Sequence[int],
+    manifest: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    found: tuple[Against, ...],
+    seeds: Sequence[int],
     folder: Path,
-) -> Verdict:  # fmt: skip
+) -> Verdict:
     """The verdict on the seeds of one setting: ``found`` says how they came out together.
 
     Args:
@@ -160,8 +163,10 @@ def _team(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Path)
 def _search(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: Path) -> tuple[str, str]:
     """Twice the budget that ended the first search: of tokens and calls the one of which it spent the larger share."""
     arm, shares = (summary.get("arms") or [{}])[0], dict[str, float]()
-    for name, spent in (("tokens", (arm.get("tokens") or 0.0) + (arm.get("judge_tokens") or 0.0)),
-                        ("calls", arm.get("calls") or 0.0)):  # fmt: skip
+    for name, spent in (
+        ("tokens", (arm.get("tokens") or 0.0) + (arm.get("judge_tokens") or 0.0)),
+        ("calls", arm.get("calls") or 0.0),
+    ):
         if limit := summary.get(f"budget_{name}"):
             shares[name] = spent / limit
     most = max(shares, key=lambda name: shares[name], default="")
@@ -185,9 +190,12 @@ def _programs(manifest: Mapping[str, Any], summary: Mapping[str, Any], folder: P
 
 
 _HINTS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Path], tuple[str, str]]] = {
-    "memory": _memory, "language": _language, "team": _team, "search": _search,
+    "memory": _memory,
+    "language": _language,
+    "team": _team,
+    "search": _search,
     "programs": _programs,
-}  # fmt: skip
+}
 
 
 def _again(manifest: Mapping[str, Any], folder: Path) -> str:

@@ -58,9 +58,10 @@ def gated_total(levels: Sequence[float], gates: Sequence[float]) -> float:
     """
     if len(gates) != len(levels) - 1:
         raise BadInput(
-            "one gate between each two levels", got=(len(levels), len(gates)),
+            "one gate between each two levels",
+            got=(len(levels), len(gates)),
             where="formulas.process_rewards.gated_total",
-        )  # fmt: skip
+        )
     total = float(levels[0])
     for before, gate, level in zip(levels[:-1], gates, levels[1:], strict=True):
         if not before > gate:

@@ -161,9 +161,11 @@ def annealed(start: float, end: float, progress: float, how: str = "linear") -> 
     """
     if how not in ("linear", "exponential", "constant") or (how == "exponential" and min(start, end) <= 0.0):
         raise BadInput(
-            "no such schedule", got=(how, start, end),
-            expected="linear, constant, or exponential between positive ends", where="formulas.selection.annealed",
-        )  # fmt: skip
+            "no such schedule",
+            got=(how, start, end),
+            expected="linear, constant, or exponential between positive ends",
+            where="formulas.selection.annealed",
+        )
     x = min(max(progress, 0.0), 1.0)
     if how == "exponential":
         return start * (end / start) ** x

@@ -92,10 +92,12 @@ def load(path: Path, parts: Mapping[str, Any]) -> dict[str, Any]:
             _restore(part, saved)
         except (RuntimeError, ValueError, KeyError) as error:
             raise ModelError(
-                f"the checkpoint does not fit {name!r}", got=str(error), where=str(path),
+                f"the checkpoint does not fit {name!r}",
+                got=str(error),
+                where=str(path),
                 do="use the configuration it was written with; one of an earlier version may have had others: use "
                 "the version that its config.json names",
-            ) from error  # fmt: skip
+            ) from error
     _restore_global_rng(_unpack(manifest["rng"], tensors))
     return _unpack(manifest["state"], tensors)
 

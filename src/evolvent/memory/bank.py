@@ -104,10 +104,13 @@ class Bank:
             self._dim = row[0] if row else 0
         if self._dim and self._dim != vec_ND.shape[1]:
             raise StoreError(
-                "the store holds vectors of another dimension", got=vec_ND.shape[1], expected=self._dim,
+                "the store holds vectors of another dimension",
+                got=vec_ND.shape[1],
+                expected=self._dim,
                 where=f"{self.store.where}, embedder {self.embedder.id!r}",
-                do="use the model that the store was made with", code="other_embedder",
-            )  # fmt: skip
+                do="use the model that the store was made with",
+                code="other_embedder",
+            )
         return vec_ND
 
     def put_embedding(self, db: Connection, digest: str, text: str, vec: np.ndarray) -> None:

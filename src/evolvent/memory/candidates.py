@@ -202,9 +202,15 @@ class Records:
         rows = [by_seq[seq] for seq in self.seqs]
         q_N = np.array([row.value.q for row in rows])
         return Candidates(
-            self.seqs, found.relevance, q_N, rows, sources, *self._told, self._history(found.relevance),
+            self.seqs,
+            found.relevance,
+            q_N,
+            rows,
+            sources,
+            *self._told,
+            self._history(found.relevance),
             self._used(found.vec) if self._pairs and found.vec is not None else None,
-        )  # fmt: skip
+        )
 
     def _used(self, vec: np.ndarray) -> Pairs:
         """Uses of memories, oldest first, and the candidates beside the task."""

@@ -20,17 +20,31 @@ DEFAULT = minilm.NAME
 GATE = 0.25  # of an embedder that has no ``gate`` of its own
 # nothing to do with each other
 UNRELATED = (
-    "How do I reset my password?", "Remove red wine stains from a carpet", "Child with fever above 39 degrees",
-    "java.lang.NullPointerException in Label.print", "Who composed the opera about a barber?",
-    "SELECT country, COUNT(*) FROM visits GROUP BY country", "Cheapest day of the week to book a flight",
-    "Translate this poem into Finnish", "The customer has not paid the second invoice",
-    "Why do leaves change colour in autumn?", "Request parental leave for next spring", "How many strings has a harp?",
-    "Sharpen a kitchen knife at home", "Send money to a bank account abroad", "What is the capital of Mongolia?",
-    "Go north, take the lamp and open the chest", "Merge two branches with conflicts", "Grow tomatoes on a balcony",
-    "Prove that the square root of two is irrational", "Book a meeting room for ten people",
-    "My suitcase never showed up after landing", "Summarise the report on last year's rainfall",
-    "Exercises after a torn ligament", "Which opening should White play against the Sicilian?",
-)  # fmt: skip
+    "How do I reset my password?",
+    "Remove red wine stains from a carpet",
+    "Child with fever above 39 degrees",
+    "java.lang.NullPointerException in Label.print",
+    "Who composed the opera about a barber?",
+    "SELECT country, COUNT(*) FROM visits GROUP BY country",
+    "Cheapest day of the week to book a flight",
+    "Translate this poem into Finnish",
+    "The customer has not paid the second invoice",
+    "Why do leaves change colour in autumn?",
+    "Request parental leave for next spring",
+    "How many strings has a harp?",
+    "Sharpen a kitchen knife at home",
+    "Send money to a bank account abroad",
+    "What is the capital of Mongolia?",
+    "Go north, take the lamp and open the chest",
+    "Merge two branches with conflicts",
+    "Grow tomatoes on a balcony",
+    "Prove that the square root of two is irrational",
+    "Book a meeting room for ten people",
+    "My suitcase never showed up after landing",
+    "Summarise the report on last year's rainfall",
+    "Exercises after a torn ligament",
+    "Which opening should White play against the Sicilian?",
+)
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -79,10 +93,13 @@ def load(name: str = DEFAULT, *, progress: Callable[[int, int, str], None] | Non
         return cast(Embedder, Endpoint(model, url))
     if "-" not in name and "/" not in name and not os.path.isdir(name):
         raise BadInput(
-            "no such embedder", got=name, expected=closest(name, ["hash", minilm.NAME, "openai:MODEL@URL"]),
-            where="embedder", code="unknown_embedder",
+            "no such embedder",
+            got=name,
+            expected=closest(name, ["hash", minilm.NAME, "openai:MODEL@URL"]),
+            where="embedder",
+            code="unknown_embedder",
             do="or give the name or folder of a sentence-transformers model",
-        )  # fmt: skip
+        )
     return cast(Embedder, SentenceTransformer(name))
 
 
@@ -229,9 +246,12 @@ class Endpoint(Function):
                 ) from error
         if len(rows) != len(texts):
             raise ModelError(
-                "the endpoint gave another number of vectors", got=len(rows), expected=len(texts), where=self.id,
+                "the endpoint gave another number of vectors",
+                got=len(rows),
+                expected=len(texts),
+                where=self.id,
                 code="embedder_failed",
-            )  # fmt: skip
+            )
         return rows
 
 
@@ -254,11 +274,13 @@ class SentenceTransformer:
                 self._model = Model(self.id)
             except (OSError, ValueError) as error:
                 raise ModelError(
-                    "no such embedder", got=f"{self.id}: {str(error).partition(chr(10))[0]}",
+                    "no such embedder",
+                    got=f"{self.id}: {str(error).partition(chr(10))[0]}",
                     expected=f"{DEFAULT}, hash, openai:MODEL@URL, or a model of sentence-transformers",
-                    where="embedder", do="check the name, and that it is in the cache or can be fetched",
+                    where="embedder",
+                    do="check the name, and that it is in the cache or can be fetched",
                     code="embedder_failed",
-                ) from error  # fmt: skip
+                ) from error
         return self._model
 
     @property

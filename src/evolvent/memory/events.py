@@ -97,9 +97,15 @@ def apply(v: Value, e: Event, bounds: tuple[float, float] = (-math.inf, math.inf
     a, b = (0.0, e.ipw) if left_out else (e.ipw, 0.0)
     d, r, d2 = e.decay, e.reward, e.decay * e.decay
     arms = (
-        d * v.w_shown + a, d2 * v.w2_shown + a * a, d * v.wr_shown + a * r, v.n_omitted + left_out,
-        d * v.w_omitted + b, d2 * v.w2_omitted + b * b, d * v.wr_omitted + b * r, v.n_credit,
-    )  # fmt: skip
+        d * v.w_shown + a,
+        d2 * v.w2_shown + a * a,
+        d * v.wr_shown + a * r,
+        v.n_omitted + left_out,
+        d * v.w_omitted + b,
+        d2 * v.w2_omitted + b * b,
+        d * v.wr_omitted + b * r,
+        v.n_credit,
+    )
     if e.rule == "omitted":
         return Value(*v[:5], *arms)
     return Value(q_after, v.carry * (1.0 - e.alpha), v.n + 1, v.sum_r + r, v.sum_r2 + r**2, *arms)

@@ -20,8 +20,21 @@ from evolvent.memory.store.engine import Store
 from evolvent.memory.text import clean_word, counted, in_units, short
 
 _FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
-_OF_ITEM = ("id", "key", "body", "kind", "polarity", "source", "status", "metadata", "superseded_by",
-            "content_version", "merged", "created_at", "expires_at")  # fmt: skip
+_OF_ITEM = (
+    "id",
+    "key",
+    "body",
+    "kind",
+    "polarity",
+    "source",
+    "status",
+    "metadata",
+    "superseded_by",
+    "content_version",
+    "merged",
+    "created_at",
+    "expires_at",
+)
 _HISTORY = 200  # events told per memory; all of them are in the store
 _MORE_KEYS = 8  # told in words; all of them are in the data
 

@@ -17,22 +17,45 @@ from evolvent.memory.text import clean_text
 WORDS = ("reason", "update", "source")
 # (letter of the id, what it stands in, SQL of (number, text) by scope)
 _IN = (
-    ("m", "key", "SELECT coalesce(a.parent, m.seq), t.body FROM memory m JOIN text_blob t ON t.hash = m.key_hash "
-     "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' WHERE m.scope_id = ? ORDER BY m.seq"),
-    ("m", "body", "SELECT m.seq, t.body FROM memory m JOIN text_blob t ON t.hash = m.body_hash WHERE m.scope_id = ? "
-     f"AND {OWN} ORDER BY m.seq"),
-    ("m", "metadata", f"SELECT m.seq, m.meta FROM memory m WHERE m.scope_id = ? AND m.meta IS NOT NULL AND {OWN} "
-     "ORDER BY m.seq"),
+    (
+        "m",
+        "key",
+        "SELECT coalesce(a.parent, m.seq), t.body FROM memory m JOIN text_blob t ON t.hash = m.key_hash "
+        "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' WHERE m.scope_id = ? ORDER BY m.seq",
+    ),
+    (
+        "m",
+        "body",
+        "SELECT m.seq, t.body FROM memory m JOIN text_blob t ON t.hash = m.body_hash WHERE m.scope_id = ? "
+        f"AND {OWN} ORDER BY m.seq",
+    ),
+    (
+        "m",
+        "metadata",
+        f"SELECT m.seq, m.meta FROM memory m WHERE m.scope_id = ? AND m.meta IS NOT NULL AND {OWN} ORDER BY m.seq",
+    ),
     ("m", "source", f"SELECT m.seq, m.source FROM memory m WHERE m.scope_id = ? AND {OWN} ORDER BY m.seq"),
     ("m", "kind", f"SELECT m.seq, m.kind FROM memory m WHERE m.scope_id = ? AND {OWN} ORDER BY m.seq"),
-    ("r", "task", "SELECT r.seq, t.body FROM recall r JOIN text_blob t ON t.hash = r.query_hash WHERE r.scope_id = ? "
-     "ORDER BY r.seq"),
-    ("r", "action", "SELECT o.recall_id, t.body FROM outcome o JOIN text_blob t ON t.hash = o.action_hash "
-     "WHERE o.scope_id = ? ORDER BY o.outcome_id"),
-    ("r", "idempotency key", "SELECT recall_id, substr(idempotency_key, 5) FROM outcome WHERE scope_id = ? "
-     "AND idempotency_key LIKE 'key:%' ORDER BY outcome_id"),
+    (
+        "r",
+        "task",
+        "SELECT r.seq, t.body FROM recall r JOIN text_blob t ON t.hash = r.query_hash WHERE r.scope_id = ? "
+        "ORDER BY r.seq",
+    ),
+    (
+        "r",
+        "action",
+        "SELECT o.recall_id, t.body FROM outcome o JOIN text_blob t ON t.hash = o.action_hash "
+        "WHERE o.scope_id = ? ORDER BY o.outcome_id",
+    ),
+    (
+        "r",
+        "idempotency key",
+        "SELECT recall_id, substr(idempotency_key, 5) FROM outcome WHERE scope_id = ? "
+        "AND idempotency_key LIKE 'key:%' ORDER BY outcome_id",
+    ),
     ("a", "log", "SELECT seq, detail FROM audit WHERE scope_id = ? ORDER BY seq"),
-)  # fmt: skip
+)
 
 
 def find(bank: Bank, text: str) -> list[Trace]:

@@ -88,8 +88,9 @@ def _stages(bank: Bank) -> dict[str, dict[str, Any]]:
         f"m.scope_id = ? AND m.status = 'active' AND {OWN} AND v.n > 0 GROUP BY v.stage ORDER BY v.stage",
         (bank.policy.objective, bank.scope_id),
     )
-    return {stage: {"tried": n, "updates": updates, "mean_value": round(worth / n, 9)}
-            for stage, n, updates, worth in rows}  # fmt: skip
+    return {
+        stage: {"tried": n, "updates": updates, "mean_value": round(worth / n, 9)} for stage, n, updates, worth in rows
+    }
 
 
 def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:

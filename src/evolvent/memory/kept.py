@@ -34,10 +34,13 @@ def get(bank: Bank, name: str) -> Any:
     owners = sorted(scope for (scope,) in bank.store.rows("SELECT name FROM scope") if old.startswith(f"user:{scope}:"))
     if owners != [bank.scope]:
         raise StoreError(
-            "an older version kept this where several scopes may have written it", got=f"{name!r} = {value!r}",
-            expected=f"a row of scope {bank.scope!r} alone, not of {owners}", where=bank.store.where,
-            do="say what it shall be: meta_set(name, value), once in each scope", code="kept_by_several",
-        )  # fmt: skip
+            "an older version kept this where several scopes may have written it",
+            got=f"{name!r} = {value!r}",
+            expected=f"a row of scope {bank.scope!r} alone, not of {owners}",
+            where=bank.store.where,
+            do="say what it shall be: meta_set(name, value), once in each scope",
+            code="kept_by_several",
+        )
     return value
 
 

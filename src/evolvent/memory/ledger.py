@@ -93,9 +93,14 @@ def changes_by(
             child = known.created.get(episode.id)
             new_q = look(child).value.q - bounds[0] if child is not None and child not in credited else 0.0
             settled = Settled(
-                reward, items, {m: look(m) for m in credited}, depths, new_q,
-                _shares(used, known.bodies, _action(episode, step)), bounds,
-            )  # fmt: skip
+                reward,
+                items,
+                {m: look(m) for m in credited},
+                depths,
+                new_q,
+                _shares(used, known.bodies, _action(episode, step)),
+                bounds,
+            )
             for c in credit(config, settled):
                 row = look(c.memory)
                 values[c.memory] = row._replace(value=apply(row.value, c.event("", "", reward)))
@@ -119,11 +124,13 @@ def _receipts(episode: Episode) -> list[tuple[list[Shown], int, float]]:
 def _shown(episode: Episode, use: MemoryUse) -> Shown:
     if not use.shown and (use.propensity is None or use.propensity >= 1.0):
         raise BadInput(
-            "a memory was left out without a propensity", got=use.propensity,
+            "a memory was left out without a propensity",
+            got=use.propensity,
             expected="the probability below 1 of showing it",
             where=f"episode {episode.id}, receipt {use.receipt}, memory {use.id}",
-            do="log it: Episode.recall(…, propensity={id: p})", code="bad_record",
-        )  # fmt: skip
+            do="log it: Episode.recall(…, propensity={id: p})",
+            code="bad_record",
+        )
     return Shown(use.id, use.shown, 1.0 if use.propensity is None else use.propensity)
 
 
@@ -164,8 +171,9 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
             "SELECT e.recall_id, e.memory_id, e.q_after - e.q_before FROM value_event e "
             f"JOIN memory m ON m.seq = e.memory_id WHERE e.rule = 'shown' AND e.objective = ? AND {COUNTS} "
             "AND e.recall_id IN ({}) ORDER BY e.seq",
-            numbers, objective,
-        )  # fmt: skip
+            numbers,
+            objective,
+        )
         shown = {parse_id(m, "m", "memory", "credit") for episode in episodes for m in episode.shown_memories}
         first = {
             memory_id(child): memory_id(parent)

@@ -45,9 +45,15 @@ class Listing:
         return items(self.bank, "m.seq = ?", (self.bank.memory_seq(id, "get"),))[0]
 
     def items(
-        self, status: str | None = "active", *, filter: Filter | None = None, kinds: Sequence[str] | None = None,
-        order: Order = "oldest", limit: int | None = None, after: str | None = None,
-    ) -> list[Item]:  # fmt: skip
+        self,
+        status: str | None = "active",
+        *,
+        filter: Filter | None = None,
+        kinds: Sequence[str] | None = None,
+        order: Order = "oldest",
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Item]:
         """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any).
 
         Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` and ``kinds`` as in
@@ -64,8 +70,9 @@ class Listing:
         """
         condition, args = _condition(status, kinds, "items")
         if not among_words(order, get_args(Order)):
-            raise BadInput("unknown order", got=order, expected=", ".join(get_args(Order)), where="items",
-                           code="unknown_option")  # fmt: skip
+            raise BadInput(
+                "unknown order", got=order, expected=", ".join(get_args(Order)), where="items", code="unknown_option"
+            )
         if limit is not None:
             limit = min(whole(limit, what="limit", where="items", least=1), _MANY)
         if after is not None:
@@ -78,8 +85,13 @@ class Listing:
         at_once = order in ("oldest", "newest")  # others are sorted when all are there
         for piece in _pieces(rows if order != "newest" else rows[::-1]):
             more = None if limit is None or not at_once else limit - len(found)
-            found += items(self.bank, f"{condition} AND {_ONE_OF.format(marks(len(piece)))}", [*args, *piece],
-                           order=order, limit=more)  # fmt: skip
+            found += items(
+                self.bank,
+                f"{condition} AND {_ONE_OF.format(marks(len(piece)))}",
+                [*args, *piece],
+                order=order,
+                limit=more,
+            )
             if limit is not None and at_once and len(found) >= limit:
                 break
         if not at_once:
@@ -112,9 +124,15 @@ class Listing:
         return find(self.bank, text)
 
     def receipts(
-        self, *, settled: bool | None = None, stage: str | None = None, before: datetime | str | float | None = None,
-        filter: Filter | None = None, limit: int | None = None, after: str | None = None,
-    ) -> list[Receipt]:  # fmt: skip
+        self,
+        *,
+        settled: bool | None = None,
+        stage: str | None = None,
+        before: datetime | str | float | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Receipt]:
         """Receipts of recalls, oldest first, page by page as ``items``; ``erase`` takes them.
 
         Args:
@@ -141,9 +159,14 @@ class Listing:
         return _receipts(self.bank, " AND ".join(conditions), args, _matching(self.bank, filter, "receipts"), most)
 
     def open_receipts(
-        self, *, stage: str | None = None, before: datetime | str | float | None = None, filter: Filter | None = None,
-        limit: int | None = None, after: str | None = None,
-    ) -> list[Receipt]:  # fmt: skip
+        self,
+        *,
+        stage: str | None = None,
+        before: datetime | str | float | None = None,
+        filter: Filter | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+    ) -> list[Receipt]:
         """Receipts that no valid outcome was told of yet, oldest first: what late outcomes are looked up in.
 
         Arguments are those of ``receipts``.
@@ -229,12 +252,28 @@ def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
     v = events.Value(*row[15:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
-        id=memory_id(seq), key=key, body=body, kind=kind, polarity=polarity, source=source, status=status, value=v.q,
-        start=start, n=v.n, uncertainty=events.uncertainty(v, bank.reward_range, least_step(bank.policy)),
-        lift=effect.shrunk if effect.confidence > 0 else None, n_omitted=v.n_omitted, parents=parents,
-        superseded_by=memory_id(newer) if newer else None, content_version=version, merged=merged, created_at=at,
-        metadata=json.loads(meta or "{}"), expires_at=expires_at, stage=stage,
-    )  # fmt: skip
+        id=memory_id(seq),
+        key=key,
+        body=body,
+        kind=kind,
+        polarity=polarity,
+        source=source,
+        status=status,
+        value=v.q,
+        start=start,
+        n=v.n,
+        uncertainty=events.uncertainty(v, bank.reward_range, least_step(bank.policy)),
+        lift=effect.shrunk if effect.confidence > 0 else None,
+        n_omitted=v.n_omitted,
+        parents=parents,
+        superseded_by=memory_id(newer) if newer else None,
+        content_version=version,
+        merged=merged,
+        created_at=at,
+        metadata=json.loads(meta or "{}"),
+        expires_at=expires_at,
+        stage=stage,
+    )
 
 
 def _receipts(bank: Bank, condition: str, args: Sequence[Any], of: np.ndarray | None, limit: int) -> list[Receipt]:

@@ -69,9 +69,16 @@ class Memory(Listing, Mending):
     ) -> None:
         # what functions on a memory that stand elsewhere work with
         self.bank: Bank = open_bank(
-            path, policy=policy, embedder=embedder, scope=scope, seed=seed, reward_range=reward_range, sync=sync,
-            search=search, mask=mask,
-        )  # fmt: skip
+            path,
+            policy=policy,
+            embedder=embedder,
+            scope=scope,
+            seed=seed,
+            reward_range=reward_range,
+            sync=sync,
+            search=search,
+            mask=mask,
+        )
 
     @property
     def policy(self) -> Policy:
@@ -120,9 +127,16 @@ class Memory(Listing, Mending):
             BadInput: task empty or not storable, k negative, unknown policy.
         """
         return self.recall_many(
-            [task], k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+            [task],
+            k=k,
+            stage=stage,
+            policy=policy,
+            kinds=kinds,
+            filter=filter,
+            seed=seed,
+            frozen=frozen,
             is_test=is_test,
-        )[0]  # fmt: skip
+        )[0]
 
     def recall_many(
         self,
@@ -142,9 +156,17 @@ class Memory(Listing, Mending):
         New tasks are embedded together, and all receipts are one transaction.
         """
         asked = recall.requests_of(
-            self.bank, tasks, k=k, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed, frozen=frozen,
+            self.bank,
+            tasks,
+            k=k,
+            stage=stage,
+            policy=policy,
+            kinds=kinds,
+            filter=filter,
+            seed=seed,
+            frozen=frozen,
             is_test=is_test,
-        )  # fmt: skip
+        )
         return recall.recall(self.bank, asked)
 
     def search(
@@ -275,10 +297,19 @@ class Memory(Listing, Mending):
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
         """
         row = {
-            "key": key, "body": body, "kind": kind, "polarity": polarity, "parents": parents, "source": source,
-            "value": value, "merge": merge, "supersedes": supersedes, "metadata": metadata, "expires": expires,
+            "key": key,
+            "body": body,
+            "kind": kind,
+            "polarity": polarity,
+            "parents": parents,
+            "source": source,
+            "value": value,
+            "merge": merge,
+            "supersedes": supersedes,
+            "metadata": metadata,
+            "expires": expires,
             "created_at": created_at,
-        }  # fmt: skip
+        }
         return self.remember_many([row])[0]
 
     def remember_many(self, rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -289,9 +320,14 @@ class Memory(Listing, Mending):
         return write.remember(self.bank, rows)
 
     def update(
-        self, id: str, reason: str, *, key: str | None = None, body: str | None = None,
+        self,
+        id: str,
+        reason: str,
+        *,
+        key: str | None = None,
+        body: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Say a memory better; returns the id of the new version, which goes on with what was learned.
 
         What is left out stays; the value and its statistics, further keys, kind, source, parents and expiry are those

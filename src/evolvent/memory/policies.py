@@ -148,9 +148,12 @@ def _rule(kind: type[Policy]) -> Rule:
     module = sys.modules.get(kind.__module__)
     if module is None or getattr(module, "Config", None) is not kind or not callable(getattr(module, "rank", None)):
         raise BadInput(
-            "not the policy of a rule", got=kind.__qualname__, where=kind.__module__, code="bad_policy",
+            "not the policy of a rule",
+            got=kind.__qualname__,
+            where=kind.__module__,
+            code="bad_policy",
             expected="a class Config(Policy) of a file that has rank(config, pool), see evolvent.memory.rule",
-        )  # fmt: skip
+        )
     told: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
     candidates = getattr(module, "CANDIDATES", "near")
     if candidates not in ("near", "any", "none"):
@@ -275,10 +278,13 @@ def _found(name: str, file: str | None) -> ModuleType:
         with _coded("bad_rule"):
             return outside.load(outside.Pointer(file, "Config", ""), "a rule of the memory", ())[0]
     raise BadInput(
-        "the rule of this receipt cannot be found", got=f"module {name}, file {file}", where="settle",
-        expected="the file, or an installed module of that name", code="rule_lost",
+        "the rule of this receipt cannot be found",
+        got=f"module {name}, file {file}",
+        where="settle",
+        expected="the file, or an installed module of that name",
+        code="rule_lost",
         do="put the rule back where it was and settle again; nothing was written, the receipt stays open",
-    )  # fmt: skip
+    )
 
 
 def _file(module: ModuleType) -> Path | None:
@@ -372,10 +378,13 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
     """``BadInput`` when another process could not settle what this policy recalled."""
     if module.__name__ == "__main__" or _file(module) is None:
         raise BadInput(
-            "the rule has no file of its own", got=f"module {module.__name__}", where=_where(policy),
+            "the rule has no file of its own",
+            got=f"module {module.__name__}",
+            where=_where(policy),
             expected="a file with Config, rank and credit that other processes can load too",
-            do="move it out of the script: Memory(policy=my_rule.Config()), or policy='my_rule.py'", code="bad_policy",
-        )  # fmt: skip
+            do="move it out of the script: Memory(policy=my_rule.Config()), or policy='my_rule.py'",
+            code="bad_policy",
+        )
     try:
         hash(policy)
         same = from_params(to_params(policy)) == policy
@@ -383,6 +392,9 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
         same = False
     if not same:
         raise BadInput(
-            "the settings do not come back from JSON", got=policy, where=_where(policy),
-            expected="fields of numbers, texts, tuples and None", code="bad_policy",
-        )  # fmt: skip
+            "the settings do not come back from JSON",
+            got=policy,
+            where=_where(policy),
+            expected="fields of numbers, texts, tuples and None",
+            code="bad_policy",
+        )

@@ -61,10 +61,18 @@ class Pool:
 
 
 def requests_of(
-    bank: Bank, tasks: Sequence[str], *, k: int | None = None, stage: str = "solve", policy: str | Policy | None = None,
-    kinds: Sequence[str] | None = None, filter: Filter | None = None, seed: int | None = None, frozen: bool = False,
+    bank: Bank,
+    tasks: Sequence[str],
+    *,
+    k: int | None = None,
+    stage: str = "solve",
+    policy: str | Policy | None = None,
+    kinds: Sequence[str] | None = None,
+    filter: Filter | None = None,
+    seed: int | None = None,
+    frozen: bool = False,
     is_test: bool = False,
-) -> list[Request]:  # fmt: skip
+) -> list[Request]:
     """Check the arguments of recalls, which are the same for all tasks."""
     tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
     chosen = bank.policy if policy is None else check(policy, bank.reward_range)
@@ -184,9 +192,15 @@ def _told(
 
 
 def _written(
-    db: Connection, bank: Bank, number: int, asked: _Asked, found: Found, moment: tuple, records: Records | None,
+    db: Connection,
+    bank: Bank,
+    number: int,
+    asked: _Asked,
+    found: Found,
+    moment: tuple,
+    records: Records | None,
     texts: Iterable[tuple],
-) -> Recall:  # fmt: skip
+) -> Recall:
     """Rank the candidates of one recall, and write its receipt."""
     request, policy = asked.request, asked.request.policy
     # a seed that is given again and again must not be the draw: it would leave out the same memories for ever
@@ -208,18 +222,38 @@ def _written(
         "INSERT INTO recall(seq, scope_id, stage, query_hash, emb_id, policy, params, rng_seed, frozen, "
         "is_test, explored, store_seq, event_seq, audit_seq, n_scanned, n_pool, created_at) "
         f"VALUES(?,?,?,?,{EMB_ID},{marks(12)})",
-        (number, bank.scope_id, request.stage, asked.digest, None if asked.vec is None else bank.embedder.id,
-         asked.digest, policy.name, to_params(policy), seed, request.frozen, request.is_test, pool.explored,
-         bank.index.newest, *moment, bank.index.count(request.subset), len(pool.seen.ids), time.time()),
-    )  # fmt: skip
+        (
+            number,
+            bank.scope_id,
+            request.stage,
+            asked.digest,
+            None if asked.vec is None else bank.embedder.id,
+            asked.digest,
+            policy.name,
+            to_params(policy),
+            seed,
+            request.frozen,
+            request.is_test,
+            pool.explored,
+            bank.index.newest,
+            *moment,
+            bank.index.count(request.subset),
+            len(pool.seen.ids),
+            time.time(),
+        ),
+    )
     _write_items(db, number, pool, about)
     return Recall(
         id=receipt_id(number),
         items=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i not in pool.omitted),
         omitted=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i in pool.omitted),
-        pool_size=len(pool.seen.ids), stage=request.stage, policy=policy.name, frozen=request.frozen,
-        is_test=request.is_test, explored=pool.explored,
-    )  # fmt: skip
+        pool_size=len(pool.seen.ids),
+        stage=request.stage,
+        policy=policy.name,
+        frozen=request.frozen,
+        is_test=request.is_test,
+        explored=pool.explored,
+    )
 
 
 def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int, db: Connection | None = None) -> Pool:
@@ -290,9 +324,13 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
     """Write the rows of the receipt."""
     seen, told, zero = pool.seen, pool.ranking, np.zeros(len(pool.seen.ids))
     columns = (
-        seen.relevance, seen.q_N, pool.value, *(zero if part is None else part for part in told[1:4]), told.score,
+        seen.relevance,
+        seen.q_N,
+        pool.value,
+        *(zero if part is None else part for part in told[1:4]),
+        told.score,
         pool.propensity,
-    )  # fmt: skip
+    )
     chosen = set(pool.selected)
     # settling goes by these places: what was handed out comes first, in its order
     rest = (i for i in np.argsort(-told.score, kind="stable").tolist() if i not in chosen)
@@ -301,10 +339,26 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
     for i, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         sim, q, value, z_sim, z_q, bonus, score, propensity = numbers
         id_, taken, left = seen.ids[i], i in chosen, i in pool.omitted
-        rows.append((
-            number, id_, place[i], sim, q, value, seen.rows[i].value.n, z_sim, z_q, bonus, score, taken, left,
-            propensity, taken and not left, about[id_][1],
-        ))  # fmt: skip
+        rows.append(
+            (
+                number,
+                id_,
+                place[i],
+                sim,
+                q,
+                value,
+                seen.rows[i].value.n,
+                z_sim,
+                z_q,
+                bonus,
+                score,
+                taken,
+                left,
+                propensity,
+                taken and not left,
+                about[id_][1],
+            )
+        )
     db.executemany(f"INSERT INTO recall_item VALUES({marks(16)})", rows)
 
 
@@ -314,11 +368,21 @@ def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], 
     v = seen.rows[i].value
     spread = events.uncertainty(v, bank.reward_range, least_step(request.policy))
     return Recalled(
-        id=memory_id(seen.ids[i]), key=key, body=body, kind=kind, polarity=polarity, value=value, n=v.n,
-        uncertainty=spread, similarity=float(pool.cosine[i]), relevance=float(seen.relevance[i]),
-        score=float(pool.ranking.score[i]), propensity=float(pool.propensity[i]),
-        why=_why(request, pool, i, value, spread), metadata=json.loads(meta) if meta else {},
-    )  # fmt: skip
+        id=memory_id(seen.ids[i]),
+        key=key,
+        body=body,
+        kind=kind,
+        polarity=polarity,
+        value=value,
+        n=v.n,
+        uncertainty=spread,
+        similarity=float(pool.cosine[i]),
+        relevance=float(seen.relevance[i]),
+        score=float(pool.ranking.score[i]),
+        propensity=float(pool.propensity[i]),
+        why=_why(request, pool, i, value, spread),
+        metadata=json.loads(meta) if meta else {},
+    )
 
 
 def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> str:

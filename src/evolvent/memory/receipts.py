@@ -23,10 +23,13 @@ def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None
         for name in names:
             if not isinstance(name, str) or name not in offered:
                 raise BadInput(
-                    "this memory was not handed out by the recall", code="not_handed_out", got=name, where=where,
+                    "this memory was not handed out by the recall",
+                    code="not_handed_out",
+                    got=name,
+                    where=where,
                     expected=", ".join(offered) or "nothing: no memory was handed out",
                     do="list only those of recall.ids; what was omitted must not be shown",
-                )  # fmt: skip
+                )
         wanted = {offered[name] for name in names}
         if wanted == {seq for seq, was in rows if was}:
             return
@@ -62,9 +65,14 @@ def forget(bank: Bank, after: int) -> None:
         ).fetchone()
         if used is not None:
             do = "go on with the version that made this run, or start a new one; nothing was changed"
-            raise BadInput("the memory has learned more than its position says", got=receipt_id(used[0]),
-                           expected=f"nothing behind {receipt_id(after)}", where=bank.store.where, do=do,
-                           code="learned_more")  # fmt: skip
+            raise BadInput(
+                "the memory has learned more than its position says",
+                got=receipt_id(used[0]),
+                expected=f"nothing behind {receipt_id(after)}",
+                where=bank.store.where,
+                do=do,
+                code="learned_more",
+            )
         db.execute(
             "DELETE FROM recall_item WHERE recall_id IN (SELECT seq FROM recall WHERE scope_id=? AND seq>?)", newer
         )

@@ -175,9 +175,14 @@ def _source_of(store: Store, scope_id: int, source: str, objective: str, stage: 
     """What ``source_value`` must hold of a source: a sum in the order of all its events, whose order its bits keep."""
     values: dict[tuple, tuple] = {}
     told: tuple[float, float] | None = None
-    only, args = "AND m.source = ? AND e.objective = ? AND e.stage = ? AND e.rule <> 'omitted'", (
-        source, objective, stage,
-    )  # fmt: skip
+    only, args = (
+        "AND m.source = ? AND e.objective = ? AND e.stage = ? AND e.rule <> 'omitted'",
+        (
+            source,
+            objective,
+            stage,
+        ),
+    )
     for _, seq, q_init, _, e, old, new in _applied(store, scope_id, values, only, args, how=stepped):
         values[e.memory, e.objective, e.stage] = (*new, seq)
         n, total = source_change(old, new, q_init)
@@ -187,9 +192,16 @@ def _source_of(store: Store, scope_id: int, source: str, objective: str, stage: 
 
 
 def _applied(
-    store: Store, scope_id: int, values: Values, only: str = "", args: Sequence[Any] = (), *, last: int = NO_EVENT,
-    voids: set[int] | None = None, how: Callable[[Value, Event, tuple[float, float]], Value] = apply,
-) -> Iterator[tuple[int, int, float, str, Event, Value, Value]]:  # fmt: skip
+    store: Store,
+    scope_id: int,
+    values: Values,
+    only: str = "",
+    args: Sequence[Any] = (),
+    *,
+    last: int = NO_EVENT,
+    voids: set[int] | None = None,
+    how: Callable[[Value, Event, tuple[float, float]], Value] = apply,
+) -> Iterator[tuple[int, int, float, str, Event, Value, Value]]:
     """``(place, number, start, source, event, value before, value after)`` of what counts; the caller keeps values."""
     out, bounds = skipped(store, scope_id, voids), _bounds(store, scope_id)
     for place, (seq, q_init, source, *columns) in _in_order(store, scope_id, last, only, args):

@@ -58,9 +58,14 @@ class Pairs(NamedTuple):
         """Those of a mask."""
         at: list[int] = np.flatnonzero(mask_P).tolist()
         return Pairs(
-            [self.question_P[i] for i in at], [self.case_P[i] for i in at], self.query_PD[at], self.key_PD[at],
-            self.success_P[at], self.reward_P[at], self.asked,
-        )  # fmt: skip
+            [self.question_P[i] for i in at],
+            [self.case_P[i] for i in at],
+            self.query_PD[at],
+            self.key_PD[at],
+            self.success_P[at],
+            self.reward_P[at],
+            self.asked,
+        )
 
     def first(self, n: int) -> Pairs:
         """The oldest ``n``."""

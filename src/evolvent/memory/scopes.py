@@ -79,14 +79,20 @@ class Scopes:
         names = [memory.scope for memory in memories]
         if not memories or len(set(names)) < len(names):
             raise BadInput(
-                "not a set of scopes", got=names, expected="one Memory for each of some scopes", where="Scopes",
+                "not a set of scopes",
+                got=names,
+                expected="one Memory for each of some scopes",
+                where="Scopes",
                 code="bad_scopes",
-            )  # fmt: skip
+            )
         if len({_place(memory) for memory in memories}) > 1 or (len(names) > 1 and memories[0].path == ":memory:"):
             raise BadInput(
-                "scopes of several stores", got=[memory.path for memory in memories],
-                expected="one store: ids of several stores could be the same", where="Scopes", code="bad_scopes",
-            )  # fmt: skip
+                "scopes of several stores",
+                got=[memory.path for memory in memories],
+                expected="one store: ids of several stores could be the same",
+                where="Scopes",
+                code="bad_scopes",
+            )
         self.memories: dict[str, Memory] = dict(zip(names, memories, strict=True))
 
     def recall(self, task: str, *, k: int | None = None, **options: Any) -> ScopedRecall:
@@ -198,10 +204,12 @@ class Scopes:
                     questions.add(question)
         if not len(found) == len(ids) == len(self.memories) or len(questions) > 1 or told not in (None, found):
             raise BadInput(
-                "not the receipts of one recall, one of each scope", got=told or recalled,
-                expected=f"what Scopes.recall returned for {', '.join(self.memories)}", where=where,
+                "not the receipts of one recall, one of each scope",
+                got=told or recalled,
+                expected=f"what Scopes.recall returned for {', '.join(self.memories)}",
+                where=where,
                 code="unknown_receipt",
-            )  # fmt: skip
+            )
         return found
 
     def _no_child(self, options: Mapping[str, Any], where: str) -> None:

@@ -240,13 +240,12 @@ def _rule(head: str, whole: re.Pattern[str], masked: Callable[[re.Match[str]], s
 _RULES = (
     *(_rule(head, re.compile(whole), lambda m: MASK) for head, whole in _FORMATS.items()),
     _rule(rf"(?i){_SCHEME}", _ADDRESS, lambda m: m[1] + MASK + m[3]),
-    _rule(
-        r"(?i)\bbearer\s|\bauthorization|\bcookie:", _HEADER, lambda m: m[1] + MASK if _dense(m[2]) else m[0]
-    ),
+    _rule(r"(?i)\bbearer\s|\bauthorization|\bcookie:", _HEADER, lambda m: m[1] + MASK if _dense(m[2]) else m[0]),
     _rule(rf"(?i)--{_NAME}", _FLAG, lambda m: m[1] + MASK if _looks_set(m[2]) else m[0]),
     _rule(
-        r"\b(?:curl|mysql|mariadb)|\b(?:sshpass|docker|podman|oc)\s", _SHORT,
+        r"\b(?:curl|mysql|mariadb)|\b(?:sshpass|docker|podman|oc)\s",
+        _SHORT,
         lambda m: m[1] + MASK if _looks_set(m[2]) else m[0],
     ),
     _rule(rf"(?i){_NAME}", _NAMED, _named),
-)  # fmt: skip
+)

@@ -116,14 +116,17 @@ def read(
             "SELECT objective, idempotency_key, outcome_id, valid FROM outcome WHERE scope_id=? AND objective=? AND "
             "idempotency_key IN ({}) ORDER BY outcome_id",
             [f"key:{o.key}" for o in outcomes if o.key is not None and o.objective == objective],
-            bank.scope_id, objective,
+            bank.scope_id,
+            objective,
         )
         for objective in {o.objective for o in outcomes if o.key is not None}
-    ]  # fmt: skip
+    ]
     children = among(
-        db, "SELECT seq FROM memory WHERE scope_id=? AND seq IN ({})",
-        [o.child for o in outcomes if o.child is not None], bank.scope_id,
-    )  # fmt: skip
+        db,
+        "SELECT seq FROM memory WHERE scope_id=? AND seq IN ({})",
+        [o.child for o in outcomes if o.child is not None],
+        bank.scope_id,
+    )
     receipts, last_outcome, last_event = dict[int, _Receipt](), 0, 0
     for seq, stage, params, is_test, last_outcome, last_event in found:  # noqa: B007
         receipts[seq] = _Receipt(stage, from_params(params), bool(is_test))
@@ -190,15 +193,30 @@ def row_of(db: Connection, bank: Bank, id_: int, o: Outcome, serial: int, place:
     automatic = f"receipt:{receipt_id(o.receipt)}/{o.objective}" + ("" if o.valid else f"/{serial}")
     key = f"key:{o.key}" if o.key else automatic
     return (
-        id_, bank.scope_id, o.receipt, o.objective, o.source, o.reward, o.valid, key, digest, o.child, time.time(),
-        o.weight, place, spans(o.parts),
-    )  # fmt: skip
+        id_,
+        bank.scope_id,
+        o.receipt,
+        o.objective,
+        o.source,
+        o.reward,
+        o.valid,
+        key,
+        digest,
+        o.child,
+        time.time(),
+        o.weight,
+        place,
+        spans(o.parts),
+    )
 
 
 def credit(
-    db: Connection, bank: Bank, new: Sequence[_New], entries: events.Entries,
+    db: Connection,
+    bank: Bank,
+    new: Sequence[_New],
+    entries: events.Entries,
     then: Callable[[Iterable[int]], replay.Values] | None = None,
-) -> dict[int, list[ValueChange]]:  # fmt: skip
+) -> dict[int, list[ValueChange]]:
     """Enter what valid outcomes change; returns it by outcome.
 
     ``then`` tells which values memories had when the outcomes met them, if not those of now.
@@ -229,8 +247,10 @@ def credit(
     values = {at: events.loaded(rows) for at, rows in asked.items()}
     if then is not None:
         met = then(set().union(*wanted.values()))
-        values = {at: {m: known._replace(value=replay.value_in(met, (m, *at), known.q_init))
-                       for m, known in rows.items()} for at, rows in values.items()}  # fmt: skip
+        values = {
+            at: {m: known._replace(value=replay.value_in(met, (m, *at), known.q_init)) for m, known in rows.items()}
+            for at, rows in values.items()
+        }
     texts: dict[int, str] = dict(bodies)
     told = {}
     for (id_, o, r), near in zip(due, depths, strict=True):
@@ -242,9 +262,14 @@ def credit(
 
 
 def _events(
-    bank: Bank, at: tuple[str, str], o: Outcome, receipt: _Receipt, depths: Mapping[int, Mapping[int, int]],
-    values: Mapping[int, Loaded], texts: Mapping[int, str],
-) -> list[Event]:  # fmt: skip
+    bank: Bank,
+    at: tuple[str, str],
+    o: Outcome,
+    receipt: _Receipt,
+    depths: Mapping[int, Mapping[int, int]],
+    values: Mapping[int, Loaded],
+    texts: Mapping[int, str],
+) -> list[Event]:
     """What one outcome changes, by the rule of the receipt's policy."""
     used, reward, child = receipt.used, o.reward, 0.0
     assert reward is not None and receipt.rule.credit is not None
@@ -292,8 +317,9 @@ def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, boo
                 "LEFT JOIN provenance u ON u.child = p.parent AND u.relation = 'updated' WHERE "
                 "(c.polarity = 'success' OR ?) AND p.relation IN ('retrieved', 'merged') AND p.child IN ({}) "
                 "ORDER BY p.child, first",
-                sorted(todo), failures,
-            ):  # fmt: skip
+                sorted(todo),
+                failures,
+            ):
                 graph[child].append(parent)
             todo = {parent for m in todo for parent in graph[m]} - graph.keys()
             if not todo:
@@ -303,9 +329,16 @@ def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, boo
 
 def _change(e: Event) -> ValueChange:
     return ValueChange(
-        memory_id(e.memory), e.objective, e.stage, e.rule, e.depth, float(e.weight), float(e.reward),
-        float(e.q_before), float(e.q_after),
-    )  # fmt: skip
+        memory_id(e.memory),
+        e.objective,
+        e.stage,
+        e.rule,
+        e.depth,
+        float(e.weight),
+        float(e.reward),
+        float(e.q_before),
+        float(e.q_after),
+    )
 
 
 def changes_of(db: Connection, outcomes: Sequence[int]) -> dict[int, list[ValueChange]]:

@@ -48,9 +48,13 @@ def clean_text(
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise BadInput(
-            f"{what} holds a lone surrogate", got=f"position {error.start}", expected="valid Unicode", where=where,
-            do="decode the bytes with errors='replace' before remembering them", code="not_storable",
-        ) from error  # fmt: skip
+            f"{what} holds a lone surrogate",
+            got=f"position {error.start}",
+            expected="valid Unicode",
+            where=where,
+            do="decode the bytes with errors='replace' before remembering them",
+            code="not_storable",
+        ) from error
     return mask_secrets(text) if mask else text
 
 
@@ -143,9 +147,12 @@ def callback(progress: object, where: str) -> None:
     """``BadInput`` unless that is a function, or ``None``."""
     if progress is not None and not callable(progress):
         raise BadInput(
-            "progress cannot be called", got=repr(progress), expected="a function of done, total and what", where=where,
+            "progress cannot be called",
+            got=repr(progress),
+            expected="a function of done, total and what",
+            where=where,
             code="wrong_type",
-        )  # fmt: skip
+        )
 
 
 def counted(n: int, thing: str) -> str:

@@ -38,9 +38,13 @@ def open_memory(
     if chosen not in names:
         flag = "--scope NAME" if where == "evolvent memory" else "scope=NAME"
         raise BadInput(
-            "there is no such scope", got=chosen, expected=", ".join(names) or "none: the store is empty", where=store,
-            code="unknown_scope", do=f"give one: {flag}",
-        )  # fmt: skip
+            "there is no such scope",
+            got=chosen,
+            expected=", ".join(names) or "none: the store is empty",
+            where=store,
+            code="unknown_scope",
+            do=f"give one: {flag}",
+        )
     return Memory(path, scope=chosen, policy=policy)
 
 

@@ -35,9 +35,17 @@ from evolvent.memory.text import (
 _log = logging.getLogger(__name__)
 POLARITIES = ("success", "failure", "mixed", "neutral")
 _DEFAULTS: dict[str, Any] = {
-    "kind": "case", "polarity": "neutral", "parents": (), "source": "self", "value": None, "merge": 0.98,
-    "supersedes": None, "metadata": None, "expires": None, "created_at": None,
-}  # fmt: skip
+    "kind": "case",
+    "polarity": "neutral",
+    "parents": (),
+    "source": "self",
+    "value": None,
+    "merge": 0.98,
+    "supersedes": None,
+    "metadata": None,
+    "expires": None,
+    "created_at": None,
+}
 
 
 @dataclass(frozen=True)
@@ -89,9 +97,23 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     meta = stored(told["metadata"], mask=bank.mask)
     masked = _masked((told["key"], key), (told["body"], body), (told["metadata"], meta))
     return Draft(
-        key, body, content_hash(key), content_hash(body), kind, polarity, source, value, merge, old, tuple(parents),
-        receipt, meta, expiry(told["expires"], time.time()), masked=masked, created_at=_earlier(told["created_at"]),
-    )  # fmt: skip
+        key,
+        body,
+        content_hash(key),
+        content_hash(body),
+        kind,
+        polarity,
+        source,
+        value,
+        merge,
+        old,
+        tuple(parents),
+        receipt,
+        meta,
+        expiry(told["expires"], time.time()),
+        masked=masked,
+        created_at=_earlier(told["created_at"]),
+    )
 
 
 def _earlier(given: Any) -> float | None:
@@ -100,8 +122,9 @@ def _earlier(given: Any) -> float | None:
         return None
     at = time_of(given, "remember(created_at=…)").timestamp()
     if at > time.time():
-        raise BadInput("not yet", got=given, expected="a time that is past", where="remember(created_at=…)",
-                       code="out_of_range")  # fmt: skip
+        raise BadInput(
+            "not yet", got=given, expected="a time that is past", where="remember(created_at=…)", code="out_of_range"
+        )
     return at
 
 
@@ -209,9 +232,24 @@ def _insert(db: Connection, bank: Bank, d: Draft, vec: np.ndarray, key_of: int |
         "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, emb_id, source, q_init, q_given, "
         "content_version, made_in, created_at, meta, expires_at) "
         f"VALUES(?,?,?,?,?,{EMB_ID},?,?,?,?,?,?,?,?) RETURNING seq",
-        (bank.scope_id, d.kind, d.polarity, d.key_hash, d.body_hash, bank.embedder.id, d.key_hash, d.source, q_init,
-         given, version, d.receipt, time.time() if d.created_at is None else d.created_at, d.meta, d.expires_at),
-    ).fetchone()[0]  # fmt: skip
+        (
+            bank.scope_id,
+            d.kind,
+            d.polarity,
+            d.key_hash,
+            d.body_hash,
+            bank.embedder.id,
+            d.key_hash,
+            d.source,
+            q_init,
+            given,
+            version,
+            d.receipt,
+            time.time() if d.created_at is None else d.created_at,
+            d.meta,
+            d.expires_at,
+        ),
+    ).fetchone()[0]
     if key_of is None:
         _link(db, seq, d.parents, "retrieved")
         if d.created_at is not None:  # the line has the time at which it was written
@@ -247,9 +285,12 @@ def _check_active(db: Connection, seq: int, where: str) -> None:
     else:
         do = "write a new memory" + ("" if status in ("erased", "expired") else ", or restore this one first")
     raise BadInput(
-        "only an active memory can be replaced by a newer one", got=f"{memory_id(seq)} is {status}", where=where,
-        do=do, code="erased" if status == "erased" else "not_active",
-    )  # fmt: skip
+        "only an active memory can be replaced by a newer one",
+        got=f"{memory_id(seq)} is {status}",
+        where=where,
+        do=do,
+        code="erased" if status == "erased" else "not_active",
+    )
 
 
 def _supersede(db: Connection, bank: Bank, old: int, new: int, **more: str) -> None:
@@ -296,9 +337,22 @@ def update(
             _check_active(db, old, where)
         return memory_id(old)
     draft = Draft(
-        said, text, content_hash(said), content_hash(text), kind, polarity, source, None, None, old, (), made_in, meta,
-        expires_at, (q_init, bool(given)),
-    )  # fmt: skip
+        said,
+        text,
+        content_hash(said),
+        content_hash(text),
+        kind,
+        polarity,
+        source,
+        None,
+        None,
+        old,
+        (),
+        made_in,
+        meta,
+        expires_at,
+        (q_init, bool(given)),
+    )
     texts = {content_hash(each): each for each in [said, *more]}
     vectors = bank.vectors(texts)
     with bank.store.session():

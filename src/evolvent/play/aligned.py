@@ -25,10 +25,12 @@ from evolvent.play.workflow import Member, Workflow
 THINKER = "Thought"
 STEP, WHOLE = "step", "trajectory"
 """Kinds of memory: a step of a trajectory; a trajectory, which holds all its steps."""
-TEAM = Workflow((
-    Member(THINKER, (), "Say in one short sentence what to do next and why.", adapter=None, label=THINKER),
-    Member("agent", (THINKER,), adapter=None),
-))  # fmt: skip
+TEAM = Workflow(
+    (
+        Member(THINKER, (), "Say in one short sentence what to do next and why.", adapter=None, label=THINKER),
+        Member("agent", (THINKER,), adapter=None),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -287,11 +289,14 @@ def library_of(memory: Memory) -> dict[str, Trajectory]:
             steps.setdefault(about["trajectory"], {})[about["step"]] = Step(about["situation"], thought, item.body)
     return {
         item.metadata["trajectory"]: Trajectory(
-            item.metadata["trajectory"], item.body, item.metadata["kind"],
+            item.metadata["trajectory"],
+            item.body,
+            item.metadata["kind"],
             tuple(step for _, step in sorted(steps[item.metadata["trajectory"]].items())),
         )
-        for item in items if item.kind == WHOLE
-    }  # fmt: skip
+        for item in items
+        if item.kind == WHOLE
+    }
 
 
 def _line(text: str) -> str:

@@ -19,9 +19,15 @@ from evolvent.play.together import Player
 
 
 def play(
-    env: Env, task: Task, manner: Manner, *, seed: int, group: str = "", world: int | None = None,
+    env: Env,
+    task: Task,
+    manner: Manner,
+    *,
+    seed: int,
+    group: str = "",
+    world: int | None = None,
     experience: Recalls | None = None,
-) -> Player:  # fmt: skip
+) -> Player:
     """One attempt, as a coroutine that returns its episode.
 
     The observation where an attempt was cut off is the last node, so that a critic can value it, with the actions that
@@ -105,9 +111,10 @@ def _room(record: Recorder, budget: Budget, prompt: Prompt, choices: Sequence[Pr
     stop = stop or ("context" if room < (wanted if choices else 1) else "")
     if stop and record.episode.n_steps == 0:
         raise EnvError(
-            "not even the first answer fits", got=f"a prompt of {seen} tokens, an answer of up to {wanted}",
+            "not even the first answer fits",
+            got=f"a prompt of {seen} tokens, an answer of up to {wanted}",
             expected=f"together at most {budget.context or budget.tokens} tokens",
             where=f"task {record.episode.task_id}",
             do="shorten the prompt or the answer (--answer), or take a model with a longer context",
-        )  # fmt: skip
+        )
     return room, stop

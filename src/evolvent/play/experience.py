@@ -169,13 +169,18 @@ class Experience:
             return answer.choice
         if answer.scores_N is None:
             raise BadInput(
-                "values choose with the model's prior, and it does not tell one", got=f"use {self.use.how}",
-                expected="context, or a model that scores commands", where="--use",
-            )  # fmt: skip
+                "values choose with the model's prior, and it does not tell one",
+                got=f"use {self.use.how}",
+                expected="context, or a model that scores commands",
+                where="--use",
+            )
         value_N, count_N = command_values(
-            step.recall.items if step.recall else (), commands, self.memory.embedder,
-            gate=self.use.value_gate, start=self.use.value_start,
-        )  # fmt: skip
+            step.recall.items if step.recall else (),
+            commands,
+            self.memory.embedder,
+            gate=self.use.value_gate,
+            start=self.use.value_start,
+        )
         exploration = self.use.exploration if self.learns else self.use.exploration / 4
         prior_N = softmax(answer.scores_N, self.use.prior_temperature)
         return choose_by_value(prior_N, value_N, count_N, exploration=exploration, rng=rng(seed, "command"))

@@ -26,11 +26,18 @@ STRATEGY, PROCEDURE, TOOL = "strategy", "procedure", "tool"
 PATTERNS = 10
 """Patterns, at most; the paper's."""
 READER = "Guide"
-TEAM = Workflow((
-    Member(READER, (), "Name the guides to read before this is answered, as they are listed.", adapter=None,
-           label="Guides to read"),
-    Member("agent", (), adapter=None),
-))  # fmt: skip
+TEAM = Workflow(
+    (
+        Member(
+            READER,
+            (),
+            "Name the guides to read before this is answered, as they are listed.",
+            adapter=None,
+            label="Guides to read",
+        ),
+        Member("agent", (), adapter=None),
+    )
+)
 ASKED, DONE = "What is a boat for three days?", "price of a day * 3"
 OUTLINE = "Guides:\n- hire: Price of a hire; What a hire needs\n- birds: Feed a bird\n\n"
 ENTRY = "Price of a hire\n1. Count the days.\n2. Look up the price of a day.\n3. Multiply."
@@ -157,9 +164,14 @@ class Guided:
             return ""
         names = {_name(item) for item in guide if item.id in wanted}
         step.recall = self.memory.recall(
-            step.key, k=sum(_name(item) in names for item in guide), kinds=[PROCEDURE], seed=seed, frozen=True,
-            filter={"item": {"in": sorted(names)}}, is_test=not self.learns,
-        )  # fmt: skip
+            step.key,
+            k=sum(_name(item) in names for item in guide),
+            kinds=[PROCEDURE],
+            seed=seed,
+            frozen=True,
+            filter={"item": {"in": sorted(names)}},
+            is_test=not self.learns,
+        )
         room, texts = self.how.chars, dict[str, str]()
         by_id = {item.id: item for item in step.recall}
         for item in (by_id[id] for id in wanted if id in by_id):
@@ -206,8 +218,9 @@ class Guided:
                 keep(self.memory, row)
             for step in self.steps:
                 if step.recall is not None:
-                    self.memory.settle(step.recall, self._earned, source="env", valid=self._last.valid,
-                                       action=step.action)  # fmt: skip
+                    self.memory.settle(
+                        step.recall, self._earned, source="env", valid=self._last.valid, action=step.action
+                    )
 
     @property
     def _done(self) -> str:
@@ -235,8 +248,16 @@ class Guided:
             return ""
         # the example comes last: with the steps behind it a small model writes steps behind its own answer
         body = f"{steps}\n\n{self._told(done)}".strip()
-        self._new.append({"kind": PROCEDURE, "key": self.steps[0].key, "body": body, "name": name, "of": self._kind,
-                          "source": source})  # fmt: skip
+        self._new.append(
+            {
+                "kind": PROCEDURE,
+                "key": self.steps[0].key,
+                "body": body,
+                "name": name,
+                "of": self._kind,
+                "source": source,
+            }
+        )
         return f"guide item {name}"
 
     def _pattern(self, ask: Ask) -> str:
@@ -299,8 +320,16 @@ def keep(memory: Memory, row: Mapping[str, Any]) -> None:
     items = [item for item in memory.items() if item.kind == kind and _application(item) == row["of"]]
     same = [item for item in items if _name(item).casefold() == row["name"].casefold()]
     gone = same or (items[:1] if kind == STRATEGY and len(items) >= PATTERNS else [])
-    memory.remember(row["key"], row["body"], kind=kind, polarity="success", source=row.get("source", "self"),
-                    metadata=about, merge=None, supersedes=gone[0].id if gone else None)  # fmt: skip
+    memory.remember(
+        row["key"],
+        row["body"],
+        kind=kind,
+        polarity="success",
+        source=row.get("source", "self"),
+        metadata=about,
+        merge=None,
+        supersedes=gone[0].id if gone else None,
+    )
 
 
 def _name(item: Item) -> str:

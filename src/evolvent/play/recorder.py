@@ -63,10 +63,14 @@ class Recorder:
         self._keep_notes()
         self._keep_paid()
         self.episode.end(
-            terminated=turn.terminated, truncated=bool(stop) or turn.truncated, success=turn.success, valid=turn.valid,
-            stop=stop or str(turn.info.get("stop", "env")), answer=self._answer,
+            terminated=turn.terminated,
+            truncated=bool(stop) or turn.truncated,
+            success=turn.success,
+            valid=turn.valid,
+            stop=stop or str(turn.info.get("stop", "env")),
+            answer=self._answer,
             choices=[ids for ids in choices if not isinstance(ids, str)],
-        )  # fmt: skip
+        )
         return self.episode
 
     def _call(self, turn: Turn, agent: str) -> None:
@@ -111,6 +115,9 @@ class Recorder:
                 keep_reward(self.episode, kind, values[0][1])
             else:
                 raise EnvError(
-                    "a kind of reward that comes now and then", got=f"{kind!r} {len(values)} times, {len(paid)} turns",
-                    expected="after every turn, or with the last alone", where=self.env.name, do="pay 0 in between",
-                )  # fmt: skip
+                    "a kind of reward that comes now and then",
+                    got=f"{kind!r} {len(values)} times, {len(paid)} turns",
+                    expected="after every turn, or with the last alone",
+                    where=self.env.name,
+                    do="pay 0 in between",
+                )

@@ -52,9 +52,7 @@ class Sight:
     def said(self, answer: Completion) -> None:
         """The conversation goes on behind an answer, in the tokens as they were sampled."""
         if self._context is not None:
-            self._context = _join(
-                self._context, answer.text if isinstance(self._context, str) else answer.token_ids
-            )  # fmt: skip
+            self._context = _join(self._context, answer.text if isinstance(self._context, str) else answer.token_ids)
 
     def follows(self, before: Turn, turn: Turn, said: dict[str, str]) -> None:
         """The environment has answered ``said`` with ``turn``."""

@@ -46,7 +46,9 @@ def check_broken(broken: Sequence[EnvError], attempts: int, of: str) -> None:
     if len(broken) > MOST_BROKEN * attempts:
         first = broken[0]
         raise EnvError(
-            f"{len(broken)} of {attempts} attempts {of} broke: {first.what}", got=first.got,
-            expected=first.expected or "attempts that come to an end", where=first.where,
+            f"{len(broken)} of {attempts} attempts {of} broke: {first.what}",
+            got=first.got,
+            expected=first.expected or "attempts that come to an end",
+            where=first.where,
             do=first.do or "mend the environment; the run goes on with --resume",
-        ) from first  # fmt: skip
+        ) from first

@@ -131,9 +131,12 @@ class Shell:
         """
         if bad := [f"{name} = {value}" for name, value in learned.items() if not math.isfinite(value)]:
             raise ModelError(
-                "learning diverged", got=", ".join(bad), expected="finite", where=f"update {self.update}",
+                "learning diverged",
+                got=", ".join(bad),
+                expected="finite",
+                where=f"update {self.update}",
                 do="lower lr or clip; the last checkpoint is kept in checkpoints/",
-            )  # fmt: skip
+            )
         self.update += 1
         clock = {f"{name}_s": round(spent, 4) for name, spent in self.seconds.items()}
         line: dict[str, Any] = {"update": self.update, **row, **clock, **learned}

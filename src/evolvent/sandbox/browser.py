@@ -33,14 +33,37 @@ POLICY = (
 """What a page may load: nothing but itself."""
 KEYS = {"ArrowLeft": 37, "ArrowRight": 39, "ArrowUp": 38, " ": 32, "Enter": 13}
 _ADDRESS = "http://page.invalid/"
-_LIMITS = Limits(wall=3600.0, cpu=900.0, memory=3072 * MB, disk=256 * MB, inodes=20_000, file=64 * MB, output=4 * MB,
-                 processes=40, threads=600)  # fmt: skip
+_LIMITS = Limits(
+    wall=3600.0,
+    cpu=900.0,
+    memory=3072 * MB,
+    disk=256 * MB,
+    inodes=20_000,
+    file=64 * MB,
+    output=4 * MB,
+    processes=40,
+    threads=600,
+)
 _FLAGS = (
-    "--headless", "--no-sandbox", "--no-zygote", "--in-process-gpu", "--disable-gpu", "--remote-debugging-pipe",
-    "--no-first-run", "--disable-dev-shm-usage", "--disable-extensions", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-breakpad", "--mute-audio", "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND", "--js-flags=--max-old-space-size=256", "--log-level=3",
-)  # fmt: skip
+    "--headless",
+    "--no-sandbox",
+    "--no-zygote",
+    "--in-process-gpu",
+    "--disable-gpu",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+    "--disable-extensions",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-breakpad",
+    "--mute-audio",
+    "--hide-scrollbars",
+    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--js-flags=--max-old-space-size=256",
+    "--log-level=3",
+)
 _FRAMES = "window.frames_seen = 0; (function next() { frames_seen++; requestAnimationFrame(next); })()"
 _FRAMES_A_SECOND = 30
 _CPU_S, _WALL_S = 4.0, 90.0
@@ -213,8 +236,9 @@ class Browser:
         seen, target = Seen(), ""
         try:
             context = self._call("Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
-            target = self._call("Target.createTarget", url="about:blank", browserContextId=context, width=SIZE[0],
-                                height=SIZE[1])["targetId"]  # fmt: skip
+            target = self._call(
+                "Target.createTarget", url="about:blank", browserContextId=context, width=SIZE[0], height=SIZE[1]
+            )["targetId"]
             page = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             seen = self._open(page, html)
             seen = self._played(page, seen, seconds, keys)
@@ -248,8 +272,9 @@ class Browser:
             self._call(f"{domain}.enable", page)
         self._call("Fetch.enable", page, patterns=[{"urlPattern": "*"}])
         self._call("Emulation.setFocusEmulationEnabled", page, enabled=True)  # else keys go to no page
-        self._call("Emulation.setDeviceMetricsOverride", page, width=SIZE[0], height=SIZE[1], deviceScaleFactor=1,
-                   mobile=False)  # fmt: skip
+        self._call(
+            "Emulation.setDeviceMetricsOverride", page, width=SIZE[0], height=SIZE[1], deviceScaleFactor=1, mobile=False
+        )
         self._html: str | None = html
         self._send("Page.navigate", page, url=_ADDRESS)
         patience = _Patience(self._program)
@@ -262,8 +287,7 @@ class Browser:
         world = self._call("Page.createIsolatedWorld", page, frameId=frame)["executionContextId"]
 
         def told(expression: str) -> Any:
-            done = self._call("Runtime.evaluate", page, expression=expression, contextId=world,
-                              returnByValue=True)  # fmt: skip
+            done = self._call("Runtime.evaluate", page, expression=expression, contextId=world, returnByValue=True)
             return done["result"].get("value")
 
         def look() -> tuple[int, int]:
@@ -287,8 +311,9 @@ class Browser:
             self._idle(0.1)
             looks.append(look())
         shot = self._call("Page.captureScreenshot", page, format="jpeg", quality=70)["data"]
-        return replace(seen, painted=max(n for n, _ in looks) > 1, changes=len(set(looks)) > 1,
-                       picture=base64.b64decode(shot))  # fmt: skip
+        return replace(
+            seen, painted=max(n for n, _ in looks) > 1, changes=len(set(looks)) > 1, picture=base64.b64decode(shot)
+        )
 
     def _complaints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         found: dict[str, list[str]] = {"error": [], "warning": []}
@@ -380,10 +405,18 @@ class Browser:
     def _request(self, page: str, told: dict[str, Any]) -> None:
         if told["request"]["url"] == _ADDRESS and self._html is not None:
             body, self._html = base64.b64encode(self._html.encode("utf-8", "replace")).decode(), None
-            headers = [{"name": "Content-Type", "value": "text/html; charset=utf-8"},
-                       {"name": "Content-Security-Policy", "value": f"{POLICY}; sandbox allow-scripts"}]  # fmt: skip
-            self._send("Fetch.fulfillRequest", page, requestId=told["requestId"], responseCode=200,
-                       responseHeaders=headers, body=body)  # fmt: skip
+            headers = [
+                {"name": "Content-Type", "value": "text/html; charset=utf-8"},
+                {"name": "Content-Security-Policy", "value": f"{POLICY}; sandbox allow-scripts"},
+            ]
+            self._send(
+                "Fetch.fulfillRequest",
+                page,
+                requestId=told["requestId"],
+                responseCode=200,
+                responseHeaders=headers,
+                body=body,
+            )
             return
         if not told["request"]["url"].endswith("/favicon.ico"):
             self._events.append({"method": "asked", "params": {"url": told["request"]["url"][:150]}})

@@ -240,8 +240,13 @@ def _compared(case: Case, got: Any, equal: Callable[[Any, Any], bool]) -> Outcom
         except Exception as error:  # noqa: BLE001 - a checker that cannot read an answer: the answer is wrong
             said, detail = False, f"the checker raised {type(error).__name__}: {error}"
         if type(said).__name__ not in ("bool", "bool_"):  # NaN and a distance are true as well; numpy has its own
-            raise BadInput("a checker says whether an answer is right", got=repr(said)[:100], expected="True or False",
-                           where="judge", do="compare in it: lambda got: abs(got - 2) < .1")  # fmt: skip
+            raise BadInput(
+                "a checker says whether an answer is right",
+                got=repr(said)[:100],
+                expected="True or False",
+                where="judge",
+                do="compare in it: lambda got: abs(got - 2) < .1",
+            )
         right = bool(said)
     return Outcome(case, right, "right" if right else "wrong", got, detail)
 

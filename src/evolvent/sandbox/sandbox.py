@@ -70,8 +70,13 @@ class Sandbox:
         for name in preload:
             top = name.partition(".")[0]
             if top not in sys.stdlib_module_names and top not in packages:
-                raise BadInput("not to be imported here", got=name, expected="the standard library, or one of packages",
-                               where="preload=", do=f'name it there, too: packages=("{top}",)')  # fmt: skip
+                raise BadInput(
+                    "not to be imported here",
+                    got=name,
+                    expected="the standard library, or one of packages",
+                    where="preload=",
+                    do=f'name it there, too: packages=("{top}",)',
+                )
         self._given: dict[str, Any] = {"packages": packages, "preload": preload, "read": read}
         self._lock = threading.Lock()
         self._ready: deque[Slot] = deque()
@@ -276,9 +281,11 @@ class _Order:
         for name, value in self.env.items():
             if not name or "=" in name or "\0" in name + value:
                 raise BadInput(
-                    "no usable environment variable", got=f"{name!r}: {value!r}",
-                    expected="a name without =, and text without \\0", where="Sandbox.run",
-                )  # fmt: skip
+                    "no usable environment variable",
+                    got=f"{name!r}: {value!r}",
+                    expected="a name without =, and text without \\0",
+                    where="Sandbox.run",
+                )
         self.kind, self.argv, self.code = _command(words, sandbox.profile, unsafe=not sandbox.mechanism.confines)
         self.program: Program | None = None
         self.cancelled = False

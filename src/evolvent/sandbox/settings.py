@@ -107,10 +107,22 @@ def unconfined(preload: Sequence[str], packages: Sequence[str]) -> dict[str, Any
     """Settings of a server whose programs are limited, and not confined at all."""
     sites, _ = _packages(packages)
     return {
-        "profile": "tools", "confined": False, "namespaces": False, "abi": 0, "base": _base(rooted=False), "root": "",
-        "rules": [], "visible": [], "hidden": [], "uids": None, "aliases": [], "path": list(sites),
-        "packages": list(packages), "preload": list(preload), "limits": asdict(Limits()),
-    }  # fmt: skip
+        "profile": "tools",
+        "confined": False,
+        "namespaces": False,
+        "abi": 0,
+        "base": _base(rooted=False),
+        "root": "",
+        "rules": [],
+        "visible": [],
+        "hidden": [],
+        "uids": None,
+        "aliases": [],
+        "path": list(sites),
+        "packages": list(packages),
+        "preload": list(preload),
+        "limits": asdict(Limits()),
+    }
 
 
 def command(fd: int) -> list[str]:
@@ -128,8 +140,12 @@ def _python_path() -> tuple[str, ...]:
     """Where the standard library lies, as the server's interpreter has it."""
     done = subprocess.run(
         [*_interpreter(), "-c", "import json, sys; print(json.dumps(sys.path))"],
-        capture_output=True, text=True, env=ENVIRONMENT, check=True, timeout=60,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=True,
+        timeout=60,
+    )
     return tuple(_outermost([path for path in json.loads(done.stdout) if os.path.exists(path)]))
 
 

@@ -66,9 +66,17 @@ class Attempts:
     """
 
     def __init__(
-        self, tree: Tree, starts: Sequence[Start], engine: Engine, questions: Sequence[str], *, unit: Unit = "line",
-        longest: int = 64, decode: Decode | None = None, comparable: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        tree: Tree,
+        starts: Sequence[Start],
+        engine: Engine,
+        questions: Sequence[str],
+        *,
+        unit: Unit = "line",
+        longest: int = 64,
+        decode: Decode | None = None,
+        comparable: bool = False,
+    ) -> None:
         if longest < 1 or unit not in ("answer", "line", "token"):
             raise BadInput("unit or length of a move", got=(unit, longest), where="search.attempts")
         if not len(tree.roots) == len(starts) == len(questions):
@@ -341,9 +349,11 @@ class Attempts:
                 break
             if isinstance(outcome, Episode):
                 raise EnvError(
-                    "the same answers led elsewhere", got="an attempt that ended", where="search",
+                    "the same answers led elsewhere",
+                    got="an attempt that ended",
+                    where="search",
                     do="search where the world depends on the task and its seed alone",
-                )  # fmt: skip
+                )
             outcome = _next(player, self._whole(answer, outcome.stop))
         return player, outcome
 

@@ -101,9 +101,11 @@ class Rounds:
 
     def _unfit(self) -> BadInput:
         return BadInput(
-            "DSER revises whole answers in words", got=f"{self.name}, which goes on or lists commands",
-            expected="a world of one free answer", where="--search dser",
-        )  # fmt: skip
+            "DSER revises whole answers in words",
+            got=f"{self.name}, which goes on or lists commands",
+            expected="a world of one free answer",
+            where="--search dser",
+        )
 
     def _told(self, info: Mapping[str, Any]) -> dict[str, Any]:
         return {**info, "rewards": {RIGHT: float(self._right)}}

@@ -48,9 +48,11 @@ def records(search: Search, space: Attempts, leaves: Sequence[int]) -> list[Epis
 
 
 def divided(
-    episode: Episode, answers: Sequence[Sequence[Completion]], moves: dict[str, Sequence[float]] | None = None,
+    episode: Episode,
+    answers: Sequence[Sequence[Completion]],
+    moves: dict[str, Sequence[float]] | None = None,
     pays: Sequence[float] | None = None,
-) -> Episode:  # fmt: skip
+) -> Episode:
     """A copy of an attempt in which every piece of an answer is a decision.
 
     Args:

@@ -297,9 +297,11 @@ def judged(value: Value, states: Sequence[State], what: str = "value") -> np.nda
         raise
     except Exception as error:
         raise BadInput(
-            f"the {what} of a search failed", got=f"{type(error).__name__}: {error}", where=f"{what} {name}",
+            f"the {what} of a search failed",
+            got=f"{type(error).__name__}: {error}",
+            where=f"{what} {name}",
             do="it is called with a list of search.State and returns one number each",
-        ) from error  # fmt: skip
+        ) from error
     if worth.shape != (len(states),):
         raise BadInput(
             "the value judged another number of states", got=worth.shape, expected=(len(states),), where=name

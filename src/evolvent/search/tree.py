@@ -15,12 +15,24 @@ from numpy.typing import ArrayLike
 from evolvent.core.errors import BadInput
 
 _COLUMNS = {
-    "parent": (np.int32, -1), "first": (np.int32, -1), "width": (np.int32, 0), "task": (np.int32, -1),
-    "depth": (np.int32, 0), "state": (np.int32, -1), "tokens": (np.int32, 0), "visits": (np.int64, 0),
-    "total": (np.float64, 0.0), "taken": (np.int64, 0), "pending": (np.int32, 0), "prior": (np.float64, 1.0),
-    "value": (np.float64, 0.0), "reward": (np.float64, np.nan), "entered": (np.bool_, False),
-    "terminal": (np.bool_, False), "dead": (np.bool_, False),
-}  # fmt: skip
+    "parent": (np.int32, -1),
+    "first": (np.int32, -1),
+    "width": (np.int32, 0),
+    "task": (np.int32, -1),
+    "depth": (np.int32, 0),
+    "state": (np.int32, -1),
+    "tokens": (np.int32, 0),
+    "visits": (np.int64, 0),
+    "total": (np.float64, 0.0),
+    "taken": (np.int64, 0),
+    "pending": (np.int32, 0),
+    "prior": (np.float64, 1.0),
+    "value": (np.float64, 0.0),
+    "reward": (np.float64, np.nan),
+    "entered": (np.bool_, False),
+    "terminal": (np.bool_, False),
+    "dead": (np.bool_, False),
+}
 
 
 class Tree:

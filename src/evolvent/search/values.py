@@ -33,9 +33,10 @@ def likelihood(states: Sequence[State]) -> np.ndarray:
     means = np.array([np.mean(s.logps) if s.logps else 0.0 for s in states])
     if np.isnan(means).any():
         raise BadInput(
-            "the model gives no log-probabilities", where="value likelihood",
+            "the model gives no log-probabilities",
+            where="value likelihood",
             do="take another value (--value judge, --value flat), or a model in this process",
-        )  # fmt: skip
+        )
     return np.exp(means)
 
 
@@ -70,9 +71,11 @@ def shown(states: Sequence[State]) -> np.ndarray:
     passed = np.array([s.shown for s in states], np.float64)
     if np.isnan(passed).any():
         raise BadInput(
-            "no tests stand in the questions of this world", where="value shown",
-            expected='a world that pays the kind of reward "shown", such as program:told', do="take another value",
-        )  # fmt: skip
+            "no tests stand in the questions of this world",
+            where="value shown",
+            expected='a world that pays the kind of reward "shown", such as program:told',
+            do="take another value",
+        )
     return passed
 
 
@@ -97,9 +100,11 @@ def process(scores: Callable[[str, Sequence[str]], ArrayLike]) -> Value:
             told = np.asarray(scores(state.question, state.steps), np.float64)
             if told.shape != (len(state.steps),):
                 raise BadInput(
-                    "a process reward model must score every step", got=f"{told.shape} scores",
-                    expected=f"{len(state.steps)} steps", where=getattr(scores, "__name__", "process"),
-                )  # fmt: skip
+                    "a process reward model must score every step",
+                    got=f"{told.shape} scores",
+                    expected=f"{len(state.steps)} steps",
+                    where=getattr(scores, "__name__", "process"),
+                )
             out[i] = told[-1] if len(told) else 0.0
         return out
 
@@ -124,9 +129,11 @@ def _checked(check: Callable[[str, str], float], state: State) -> float:
         raise
     except Exception as error:
         raise EnvError(
-            "the verifier failed", got=f"{type(error).__name__}: {error}", where=f"on {' '.join(state.steps)[-80:]!r}",
+            "the verifier failed",
+            got=f"{type(error).__name__}: {error}",
+            where=f"on {' '.join(state.steps)[-80:]!r}",
             do="a verifier returns a number for any text, 0 for one that it cannot read",
-        ) from error  # fmt: skip
+        ) from error
 
 
 @dataclass

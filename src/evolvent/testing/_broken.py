@@ -26,7 +26,9 @@ def speaking(rule: Any) -> Generator[None]:
     except Exception as error:
         name = getattr(rule, "__name__", type(rule).__name__)
         raise BadInput(
-            "the rule fails on the episodes of the checks", got=f"{type(error).__name__}: {error}",
+            "the rule fails on the episodes of the checks",
+            got=f"{type(error).__name__}: {error}",
             expected="a ledger for any episodes: of different lengths, invalid ones, none at all",
-            where=f"credit rule {name}: {line_of(error)}", do="see testing.credit.sample_episodes",
-        ) from error  # fmt: skip
+            where=f"credit rule {name}: {line_of(error)}",
+            do="see testing.credit.sample_episodes",
+        ) from error

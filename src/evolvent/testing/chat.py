@@ -108,10 +108,13 @@ def _message(answer: str | Sequence[Call], number: int) -> dict[str, Any]:
     if isinstance(answer, str):
         return {"role": "assistant", "content": answer}
     calls = [
-        {"id": f"call-{number}-{i}", "type": "function",
-         "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)}}
+        {
+            "id": f"call-{number}-{i}",
+            "type": "function",
+            "function": {"name": call.name, "arguments": json.dumps(dict(call.arguments), ensure_ascii=False)},
+        }
         for i, call in enumerate(answer)
-    ]  # fmt: skip
+    ]
     return {"role": "assistant", "content": None, "tool_calls": calls}
 
 

@@ -96,10 +96,13 @@ def _attempts(env: Env, n: int, seed: int, act: Act, promise: Promise, warn: War
             for t, (one, other) in enumerate(zip(turns, again, strict=False)):
                 differs = [name for name in _ESSENCE if getattr(one, name) != getattr(other, name)]
                 promise.holds(
-                    not differs, "not reproducible: the same task, seed and actions show something else",
-                    {name: (getattr(one, name), getattr(other, name)) for name in differs}, "the same turn",
-                    f"task {task.id}, turn {t}", "set up everything in reset(task, seed)",
-                )  # fmt: skip
+                    not differs,
+                    "not reproducible: the same task, seed and actions show something else",
+                    {name: (getattr(one, name), getattr(other, name)) for name in differs},
+                    "the same turn",
+                    f"task {task.id}, turn {t}",
+                    "set up everything in reset(task, seed)",
+                )
             promise.holds(
                 len(turns) == len(again), "not reproducible", (len(turns), len(again)), "as many turns", where
             )

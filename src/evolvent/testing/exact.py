@@ -31,9 +31,21 @@ from evolvent.testing._kinds import embed, give_kinds
 Claim = bool | Literal["up to scale"]
 TOLERANCE = 1e-9
 NOTES = (
-    "value", "expected_q", "kl", "prm_logp", "policy_logp", "q1", "q2", "v1", "v2", "guide", "outcome_p",
-    "share_before", "share_behind", "greedy_q",
-)  # fmt: skip
+    "value",
+    "expected_q",
+    "kl",
+    "prm_logp",
+    "policy_logp",
+    "q1",
+    "q2",
+    "v1",
+    "v2",
+    "guide",
+    "outcome_p",
+    "share_before",
+    "share_behind",
+    "greedy_q",
+)
 
 
 FORCED = -1

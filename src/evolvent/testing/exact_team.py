@@ -121,9 +121,14 @@ def columns(game: TeamGame, courses: list[tuple[Pair, ...]], critic: Critic) -> 
         over[0, b] = len(course) == 1
     ended = np.zeros(shape[:2], np.bool_)
     rollout = Rollout(
-        obs_TBAD=obs, action_TBA=action, reward_TBA=reward, terminated_TB=over, truncated_TB=ended, value_TBA=value,
+        obs_TBAD=obs,
+        action_TBA=action,
+        reward_TBA=reward,
+        terminated_TB=over,
+        truncated_TB=ended,
+        value_TBA=value,
         mask_TBA=mask,
-    )  # fmt: skip
+    )
     return rollout, {"q_TBAN": q, "policy_TBAN": policy}
 
 

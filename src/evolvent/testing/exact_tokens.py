@@ -38,9 +38,11 @@ def team_task(seed: int) -> SmallTask:
     def extended(path: Path, step: tuple[tuple[int, int], ...]) -> Path:
         state = "/".join("".join(str(option) for _, option in tokens) for tokens in path.steps)
         return Path(
-            (*path.steps, step), (*path.states, f"after {state}"), (*path.rewards, float(rng.normal())),
+            (*path.steps, step),
+            (*path.states, f"after {state}"),
+            (*path.rewards, float(rng.normal())),
             (*path.agents, _AGENTS[len(path.steps) % 2]),
-        )  # fmt: skip
+        )
 
     def turn(path: Path) -> None:
         first, second = choice_point(), choice_point()

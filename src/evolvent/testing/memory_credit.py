@@ -72,8 +72,12 @@ def a_receipt_settles_once_per_objective(factory: Factory) -> None:
         before = values(memory)
         assert memory.settle(r, 1.0) == first and values(memory) == before, "settled twice"
         assert memory.settle(r.id, 1.0, idempotency_key="again") == first and values(memory) == before
-        another = {"another reward": {"reward": 0.0}, "another source": {"source": "human"},
-                   "an action told later": {"action": "what was done"}, "a late doubt": {"valid": False}}  # fmt: skip
+        another = {
+            "another reward": {"reward": 0.0},
+            "another source": {"source": "human"},
+            "an action told later": {"action": "what was done"},
+            "a late doubt": {"valid": False},
+        }
         for what, changed in another.items():
             with refused(f"{what} for a settled receipt"):
                 memory.settle(r, **{"reward": 1.0, **changed})

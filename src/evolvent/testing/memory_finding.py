@@ -40,10 +40,12 @@ def items_come_in_an_order_of_a_kind_and_counted(factory: Factory) -> None:
         memory.remember("task 1", "lesson 0", kind="a", merge=0.0)  # one more key of another
         memory.archive("m2", "why")
         keys: dict[str, Callable[[Any], Any]] = {
-            "oldest": lambda x: int(x.id[1:]), "newest": lambda x: -int(x.id[1:]),
-            "created": lambda x: (x.created_at, int(x.id[1:])), "value": lambda x: (-x.value, int(x.id[1:])),
+            "oldest": lambda x: int(x.id[1:]),
+            "newest": lambda x: -int(x.id[1:]),
+            "created": lambda x: (x.created_at, int(x.id[1:])),
+            "value": lambda x: (-x.value, int(x.id[1:])),
             "outcomes": lambda x: (-x.n, int(x.id[1:])),
-        }  # fmt: skip
+        }
         for status in ("active", None):
             for kinds in (None, ["a"], ["b", "c"], []):
                 for asked in (None, {"i": 1}, {"i": {"!=": 1}}):
@@ -234,8 +236,13 @@ def a_receipt_without_an_outcome_goes(factory: Factory) -> None:
         memory.erase(new, "asked for")
         assert memory.erase([new.id, old[3].id], "again").nothing
         assert int(memory.recall("another").id[1:]) > int(new.id[1:]), "a number was given twice"
-        codes = {"r999": "unknown_receipt", theirs.id: "unknown_receipt", "a999": "unknown_line", "x1": "not_an_id",
-                 "m99": "unknown_memory"}  # fmt: skip
+        codes = {
+            "r999": "unknown_receipt",
+            theirs.id: "unknown_receipt",
+            "a999": "unknown_line",
+            "x1": "not_an_id",
+            "m99": "unknown_memory",
+        }
         for bad, code in codes.items():
             for one in (bad, ["m1", bad]):
                 with refused(f"erase({one})", code=code):
@@ -259,8 +266,9 @@ def several_scopes_are_looked_through(factory: Factory) -> None:
         both = Scopes(user, team)
         r = both.recall("what Ann Lee asked")
         assert both.count() == {"user": 1, "team": 1} and {n: len(x) for n, x in both.find("ann lee").items()} == {
-            "user": 2, "team": 1,
-        }  # fmt: skip
+            "user": 2,
+            "team": 1,
+        }
         assert {n: [one.id for one in x] for n, x in both.open_receipts().items()} == {
             name: [receipt.id] for name, receipt in r.receipts.items()
         }

@@ -61,8 +61,10 @@ def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
     story = {"action": "do one thing then stop", "weight": 0.5, "source": "tests"}
     for name in ("memlift", "memq"):
         fields = {"gate": -1.0, "margin": 2.0, "omit": 0.0} if name == "memlift" else OPEN
-        with make(factory, preset(name, **fields), name=f"{name}-a") as right, \
-                make(factory, preset(name, **fields), name=f"{name}-b") as wrong:  # fmt: skip
+        with (
+            make(factory, preset(name, **fields), name=f"{name}-a") as right,
+            make(factory, preset(name, **fields), name=f"{name}-b") as wrong,
+        ):
             for memory in (right, wrong):
                 memory.remember("task one", "do one thing then stop")
                 memory.remember("task one more", "nothing of the sort")
@@ -147,8 +149,10 @@ def what_was_voided_comes_back_where_it_stood(factory: Factory) -> None:
     parts = [("do one thing then stop", 1.0), ("call the office twice", 0.0)]
     for name in ("memlift", "memrl"):
         fields = {"gate": -1.0, "margin": 2.0, "omit": 0.0} if name == "memlift" else OPEN
-        with make(factory, preset(name, **fields), name=f"{name}-a") as right, \
-                make(factory, preset(name, **fields), name=f"{name}-b") as wrong:  # fmt: skip
+        with (
+            make(factory, preset(name, **fields), name=f"{name}-a") as right,
+            make(factory, preset(name, **fields), name=f"{name}-b") as wrong,
+        ):
             for memory in (right, wrong):
                 memory.remember_many([{"key": "task one", "body": text} for text, _ in parts])
             (told, late), (other, later) = (m.recall_many(["task one"] * 2, k=2) for m in (right, wrong))

@@ -145,8 +145,13 @@ def what_was_asked_and_done_is_kept_whatever_it_holds(factory: Factory) -> None:
     """A task or an action with what no store can hold loses no outcome: U+FFFD stands there, also in what is stored."""
     with make(factory) as memory:
         memory.remember("task one", "body")
-        for bad, kept in (("\ud800", "\ufffd"), ("a\udfffb", "a\ufffdb"), ("\udc80\udc80 one", "\ufffd\ufffd one"),
-                          ("task\x00one", "task\ufffdone"), ("\ud83d\ude80 one\ud83d", "🚀 one\ufffd")):  # fmt: skip
+        for bad, kept in (
+            ("\ud800", "\ufffd"),
+            ("a\udfffb", "a\ufffdb"),
+            ("\udc80\udc80 one", "\ufffd\ufffd one"),
+            ("task\x00one", "task\ufffdone"),
+            ("\ud83d\ude80 one\ud83d", "🚀 one\ufffd"),
+        ):
             first, second = memory.recall_many([bad, kept])
             memory.search(bad)
             memory.settle(first, 1.0, action=bad)

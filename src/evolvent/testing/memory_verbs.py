@@ -202,13 +202,34 @@ def metadata_is_part_of_what_is_said(factory: Factory) -> None:
             memory.remember("task three", "b", metadata={"password": "hunter2zz", "passed": "hunter2zz"})
         )
         assert named.metadata == {"password": "[secret]", "passed": "hunter2zz"} and named.masked == 1
-        bad: list[Any] = [[1], "x", {"a": None}, {"a": float("nan")}, {"a": {"b": 1}}, {"": 1}, {1: 2}, {"a": [[1]]},
-                          {"a": 1 << 63}, {"a": "x" * 20_000}, {"a": "ü" * 9_000}, {"a": object()}]  # fmt: skip
+        bad: list[Any] = [
+            [1],
+            "x",
+            {"a": None},
+            {"a": float("nan")},
+            {"a": {"b": 1}},
+            {"": 1},
+            {1: 2},
+            {"a": [[1]]},
+            {"a": 1 << 63},
+            {"a": "x" * 20_000},
+            {"a": "ü" * 9_000},
+            {"a": object()},
+        ]
         for given in bad:
             with refused(f"metadata {given!r:.40}"):
                 memory.remember("task", "never", metadata=given)
-        wrong: list[Any] = [{"a": {"~": 1}}, {"a": {">": True}}, {"a": [1, 2]}, {"a": None}, {"a": {}}, "a",
-                            {"a": {"in": 3}}, {"a": {"exists": 1}}, {"a": {">": float("nan")}}]  # fmt: skip
+        wrong: list[Any] = [
+            {"a": {"~": 1}},
+            {"a": {">": True}},
+            {"a": [1, 2]},
+            {"a": None},
+            {"a": {}},
+            "a",
+            {"a": {"in": 3}},
+            {"a": {"exists": 1}},
+            {"a": {">": float("nan")}},
+        ]
         for given in wrong:
             for verb in (memory.items, lambda filter: memory.recall("task", filter=filter)):
                 with refused(f"filter {given!r:.40}"):
@@ -327,8 +348,11 @@ def what_comes_back_is_what_it_was(factory: Factory) -> None:
         b = memory.update(a, "said better", body="new words")
         c = memory.update(b, "better still", body="newest words")
         ids, before = (a, b, c), [memory.get(id_).status for id_ in (a, b, c)]
-        ways: list[Any] = [memory.archive, lambda id_, why: memory.quarantine([id_], why),
-                           lambda id_, why: memory.quarantine([id_], why, descendants=False)]  # fmt: skip
+        ways: list[Any] = [
+            memory.archive,
+            lambda id_, why: memory.quarantine([id_], why),
+            lambda id_, why: memory.quarantine([id_], why, descendants=False),
+        ]
         for out in ways:
             for named, back in product(ids, ids):
                 out(named, "not to be trusted")

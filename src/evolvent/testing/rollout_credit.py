@@ -19,11 +19,17 @@ def sample_rollout(steps: int = 7, batch: int = 3, agents: int = 2, seed: int = 
     rng = np.random.default_rng(seed)
     shape, end = (steps, batch, agents), rng.random((steps, batch))
     rollout = Rollout(
-        obs_TBAD=rng.normal(size=(*shape, 2)), action_TBA=rng.integers(3, size=shape),
-        reward_TBA=rng.normal(size=shape), terminated_TB=end < 0.2, truncated_TB=end > 0.8,
-        value_TBA=rng.normal(size=shape), logp_TBA=-rng.random(shape), mask_TBA=rng.random(shape) < 0.8,
-        bootstrap_BA=rng.normal(size=shape[1:]), final_value_TBA=rng.normal(size=shape),
-    )  # fmt: skip
+        obs_TBAD=rng.normal(size=(*shape, 2)),
+        action_TBA=rng.integers(3, size=shape),
+        reward_TBA=rng.normal(size=shape),
+        terminated_TB=end < 0.2,
+        truncated_TB=end > 0.8,
+        value_TBA=rng.normal(size=shape),
+        logp_TBA=-rng.random(shape),
+        mask_TBA=rng.random(shape) < 0.8,
+        bootstrap_BA=rng.normal(size=shape[1:]),
+        final_value_TBA=rng.normal(size=shape),
+    )
     weight = rng.random((*shape, 3)) + 0.1
     return rollout, {"q_TBAN": rng.normal(size=weight.shape), "policy_TBAN": weight / weight.sum(-1, keepdims=True)}
 

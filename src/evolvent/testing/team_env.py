@@ -14,9 +14,18 @@ from evolvent.envs.promises import Promise
 
 Make = Callable[[int], TeamEnv]
 _COLUMNS = (
-    "obs_BAD", "reward_BA", "terminated_B", "truncated_B", "available_BAN", "active_BA", "state_BS", "final_obs_BAD",
-    "final_state_BS", "final_available_BAN", "final_active_BA",
-)  # fmt: skip
+    "obs_BAD",
+    "reward_BA",
+    "terminated_B",
+    "truncated_B",
+    "available_BAN",
+    "active_BA",
+    "state_BS",
+    "final_obs_BAD",
+    "final_state_BS",
+    "final_available_BAN",
+    "final_active_BA",
+)
 _MASKS = ("terminated_B", "truncated_B", "available_BAN", "active_BA")
 
 

@@ -54,8 +54,10 @@ def test_versions_are_a_tree_and_keep_what_their_parent_has(tmp_path):
             assert parent["lineage"] == row["lineage"]
             assert set(parent["mechanics"]) - gone < set(row["mechanics"]) and not gone & set(row["mechanics"])
         assert [call["stage"] for call in row["calls"] if call["iteration"] == 1] == [
-            *([] if parent else ["skeleton"]), "feature", "visual",
-        ]  # fmt: skip
+            *([] if parent else ["skeleton"]),
+            "feature",
+            "visual",
+        ]
     assert summary["iterations"][0]["n"] == 21 and summary["score"]["n"] == summary["calls"]
     assert sum(one["n"] for one in summary["depths"]) == summary["calls"]
 
@@ -253,9 +255,11 @@ def test_a_model_that_writes_prose_makes_games_of_templates_or_none(tmp_path):
 
 
 def test_a_whole_page_is_asked_for_and_taken(tmp_path):
-    whole = "<!doctype html><canvas id=c></canvas><script>const g = c.getContext('2d'); let x = { y: 0 };\n" \
-        "// mechanic: walk\nmechanics = []; addEventListener('keydown', () => { x.y += 1; });\n// end\n" \
-        "function loop() { g.fillRect(x.y, 0, 9, 9); requestAnimationFrame(loop); }\nloop();</script>"  # fmt: skip
+    whole = (
+        "<!doctype html><canvas id=c></canvas><script>const g = c.getContext('2d'); let x = { y: 0 };\n"
+        "// mechanic: walk\nmechanics = []; addEventListener('keydown', () => { x.y += 1; });\n// end\n"
+        "function loop() { g.fillRect(x.y, 0, 9, 9); requestAnimationFrame(loop); }\nloop();</script>"
+    )
     model = Scripted({"*": f"```html\n{whole}\n```"})
     played(tmp_path / "run", model=model, versions=1, lineages=1, write="page")
     assert "This is the page so far" in model.prompts[0] and POLICY in page(tmp_path / "run", 1)

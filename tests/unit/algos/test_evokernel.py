@@ -265,8 +265,16 @@ def test_what_was_learned_is_handed_on_without_what_it_holds_of_the_same_kernels
         assert value["n"] == learned["shown"] + len(shown) and summary["steps"] == 16
 
 
-@pytest.mark.parametrize("arm", [{"refine": False, "select": "none"}, {"select": "none"}, {"select": "similar"},
-                                 {"select": "random"}, {"select": "none", "lesson": GOOD}])  # fmt: skip
+@pytest.mark.parametrize(
+    "arm",
+    [
+        {"refine": False, "select": "none"},
+        {"select": "none"},
+        {"select": "similar"},
+        {"select": "random"},
+        {"select": "none", "lesson": GOOD},
+    ],
+)
 def test_the_controls(tmp_path, quick, arm):
     model = Writer()
     summary = played(tmp_path / "run", model, **arm)
@@ -350,9 +358,10 @@ CUBE = "void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; 
 
 
 def test_a_kernel_that_nobody_can_judge_is_left_out_and_the_run_goes_on(tmp_path, quick):
-    out, config = io.StringIO(), evokernel.Config(
-        env=own(tmp_path, ("one", "two", "three")), kernels=("one", "two", "three", "four"), budget=5
-    )  # fmt: skip
+    out, config = (
+        io.StringIO(),
+        evokernel.Config(env=own(tmp_path, ("one", "two", "three")), kernels=("one", "two", "three", "four"), budget=5),
+    )
     folder = begin(tmp_path / "run")[1]
     with folder:
         summary = evokernel.run(config, folder, Live(plain=True, stream=out), model=Scripted({"*": CUBE}))
@@ -413,8 +422,14 @@ def test_a_run_that_the_world_ended_goes_on_before_the_attempts_that_broke(tmp_p
 def test_the_report_shows_lineages_and_is_written_of_a_run_that_goes_on(tmp_path, quick):
     played(tmp_path / "run")
     html = write_report(tmp_path / "run").read_text()
-    for part in ("Where each program came from", "The fastest kernel beside the reference", "what it changes",
-                 "What each memory was worth", "+#pragma GCC optimize", "3.00× naive C [2.70, 3.30]"):  # fmt: skip
+    for part in (
+        "Where each program came from",
+        "The fastest kernel beside the reference",
+        "what it changes",
+        "What each memory was worth",
+        "+#pragma GCC optimize",
+        "3.00× naive C [2.70, 3.30]",
+    ):
         assert part in html, part
     assert not re.search(r"<script", html)
     before, _, folded = html.partition("What each memory was worth")[2].partition("<details")

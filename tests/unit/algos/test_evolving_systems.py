@@ -58,9 +58,11 @@ def test_satori_learns_to_answer_again_and_better(writer, tmp_path, seed):
     for update, (_, episodes, ledger) in enumerate(seen):
         worth = np.concatenate([np.cumsum(e.rewards_T) for e in episodes])
         gains = np.concatenate([e.rewards_T for e in episodes])
-        want = np.maximum(gains, 0) if update < 3 else step_process_std.assign(
-            episodes, step_process_std.Config(to_go=False)
-        ).values("step")  # fmt: skip
+        want = (
+            np.maximum(gains, 0)
+            if update < 3
+            else step_process_std.assign(episodes, step_process_std.Config(to_go=False)).values("step")
+        )
         assert np.array_equal(ledger.values("step"), want)
         assert set(worth.round(9)) <= {0.0, 1.0}  # gains add up to what the newest answer is worth
         for e in episodes:

@@ -35,9 +35,28 @@ from language_runs import rows, settings, start
 from run_folders import timeless
 
 NAMES = (
-    "reinforce", "rloo", "dr_grpo", "gspo", "opmd", "asymre", "clip_cov", "kl_cov", "nft", "loop", "aepo", "g_ra",
-    "refine", "hapo", "dapo", "evol_rl", "hbpo", "spear", "spa", "oprl", "flow_grpo",
-)  # fmt: skip
+    "reinforce",
+    "rloo",
+    "dr_grpo",
+    "gspo",
+    "opmd",
+    "asymre",
+    "clip_cov",
+    "kl_cov",
+    "nft",
+    "loop",
+    "aepo",
+    "g_ra",
+    "refine",
+    "hapo",
+    "dapo",
+    "evol_rl",
+    "hbpo",
+    "spear",
+    "spa",
+    "oprl",
+    "flow_grpo",
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 model = tiny_language.fixture(max_position_embeddings=1024)
@@ -256,9 +275,13 @@ def test_attempts_with_a_fault_are_no_example():
     twenty = list(range(20))
     assert not faulty(one()) and not faulty(one(ids=twenty * 9))
     for other in (
-        {"ids": twenty * 10}, {"text": "d\ufffdne"}, {"finish": "length"}, {"truncated": True}, {"answer": ""},
+        {"ids": twenty * 10},
+        {"text": "d\ufffdne"},
+        {"finish": "length"},
+        {"truncated": True},
+        {"answer": ""},
         {"answer": "", "calls": []},
-    ):  # fmt: skip
+    ):
         assert faulty(one(**other)), other
     assert not faulty(one(answer="", calls=["ok"])), "a tool was called: a failure to learn from"
     assert [uses(one()), uses(one(calls=[])), uses(one(calls=["ok", "raised"]))] == [1, 0, 2]

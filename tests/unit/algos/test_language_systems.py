@@ -167,8 +167,11 @@ def test_places_are_given_in_pieces_that_cover_all_positions_once(folder, monkey
     assert [continuations(rows_[0], k) for k in range(2)] == [[1, 5], [2, 4]]
     found = list(places_of(rows_, 100, 32, torch.device("cpu")))
     assert sorted(np.concatenate([p.at for p in found]).tolist()) == list(range(9))
-    taken = {int(a): int(t if p.support_UN is None else p.support_UN[i, t])
-             for p in found for i, (a, t) in enumerate(zip(p.at, p.taken_U, strict=True))}  # fmt: skip
+    taken = {
+        int(a): int(t if p.support_UN is None else p.support_UN[i, t])
+        for p in found
+        for i, (a, t) in enumerate(zip(p.at, p.taken_U, strict=True))
+    }
     assert [taken[i] for i in range(9)] == [1, 4, *range(7)]
     assert len(found) == 7 + 2
 
@@ -339,9 +342,7 @@ def read(tmp_path, model, *lines, **settings):
 )
 def test_answers_in_words_end_as_attempts_end(folder, tmp_path, stop, texts, end):
     model = language.load(folder)
-    ((chosen, rejected),) = read(
-        tmp_path, model, dict(zip(FIELDS, ("2 + 2 =", *texts), strict=True)), stop=stop
-    )  # fmt: skip
+    ((chosen, rejected),) = read(tmp_path, model, dict(zip(FIELDS, ("2 + 2 =", *texts), strict=True)), stop=stop)
     said = [model.decode(one.token_ids) for one in (chosen, rejected)]
     assert said == [text.removesuffix(end) + end for text in texts]
     assert (int(chosen.token_ids[-1]) in model.end_ids) == (end == "<|im_end|>")

@@ -34,20 +34,65 @@ def writer(tmp_path_factory):
 def searched(writer, tmp_path_factory):
     """Trees of training tasks, whose value is flat."""
     out = tmp_path_factory.mktemp("trees") / "run"
-    main([
-        "run", "search", "--env", ENV, "--model", f"train:{writer}", "--split", "train", "--search", "cot_sc_tree",
-        "--value", "flat", "--widths", "4", "--paths", "16", "--budget-tokens", "0", "--budget-calls", "200",
-        "--tasks", "8", "--longest", "12", "--threads", "1", "--out", str(out), "--plain",
-    ])  # fmt: skip
+    main(
+        [
+            "run",
+            "search",
+            "--env",
+            ENV,
+            "--model",
+            f"train:{writer}",
+            "--split",
+            "train",
+            "--search",
+            "cot_sc_tree",
+            "--value",
+            "flat",
+            "--widths",
+            "4",
+            "--paths",
+            "16",
+            "--budget-tokens",
+            "0",
+            "--budget-calls",
+            "200",
+            "--tasks",
+            "8",
+            "--longest",
+            "12",
+            "--threads",
+            "1",
+            "--out",
+            str(out),
+            "--plain",
+        ]
+    )
     return out
 
 
 def trained(writer, out, algo, *more):
-    main([
-        "run", algo, "--env", ENV, "--model", writer, "--dtype", "float32", "--eval-every", "0",
-        "--eval-tasks", "64", "--threads", "1", "--out", str(out),
-        "--plain", *more,
-    ])  # fmt: skip
+    main(
+        [
+            "run",
+            algo,
+            "--env",
+            ENV,
+            "--model",
+            writer,
+            "--dtype",
+            "float32",
+            "--eval-every",
+            "0",
+            "--eval-tasks",
+            "64",
+            "--threads",
+            "1",
+            "--out",
+            str(out),
+            "--plain",
+            *more,
+        ]
+    )
     return json.loads((out / "summary.json").read_text("utf-8")), [row for row in stable(out) if "update" in row]
 
 
@@ -62,18 +107,44 @@ def test_training_tasks_are_searched_where_that_is_asked_for(searched):
 def test_a_policy_gradient_learns_from_recorded_trees(objective, writer, searched, tmp_path):
     """Twelve updates on trees of eight tasks; three lines drawn at random are right once in eight."""
     told, rows = trained(
-        writer, tmp_path / "run", "policy_gradient", "--recorded", str(searched), "--rule", "step_search_siblings",
-        "--objective", objective, "--lr", "0.01", "--updates", "12", "--prompts", "8",
-    )  # fmt: skip
+        writer,
+        tmp_path / "run",
+        "policy_gradient",
+        "--recorded",
+        str(searched),
+        "--rule",
+        "step_search_siblings",
+        "--objective",
+        objective,
+        "--lr",
+        "0.01",
+        "--updates",
+        "12",
+        "--prompts",
+        "8",
+    )
     assert told["before"]["success_mean"] == 0.0 and told["sampled"]["success_mean"] > 0.5
     assert len(rows) == 12 and rows[0]["return"] == rows[-1]["return"]  # the same attempts, none of its own
 
 
 def test_preferences_among_siblings_are_learned(writer, searched, tmp_path):
     told, rows = trained(
-        writer, tmp_path / "run", "dpo", "--pairs", str(searched), "--compare", "siblings", "--beta", "1",
-        "--lr", "0.005", "--updates", "24", "--prompts", "20",
-    )  # fmt: skip
+        writer,
+        tmp_path / "run",
+        "dpo",
+        "--pairs",
+        str(searched),
+        "--compare",
+        "siblings",
+        "--beta",
+        "1",
+        "--lr",
+        "0.005",
+        "--updates",
+        "24",
+        "--prompts",
+        "20",
+    )
     assert rows[0]["margin"] == pytest.approx(0.0, abs=1e-5) and rows[-1]["margin"] > 1.0
     assert told["before"]["success_mean"] == 0.0 and told["sampled"]["success_mean"] > 0.5
 
@@ -145,13 +216,15 @@ def _shares(tree, episode):
 
 @pytest.mark.parametrize(
     ("words", "told"),
-    [(("policy_gradient", "--recorded", "nowhere"), "no such file"),
-     (("policy_gradient", "--recorded", "{pairs}"), "pairs in words"),
-     (("policy_gradient", "--recorded", "{trees}", "--agents", "a", "b"), "those of one agent"),
-     (("dpo", "--compare", "siblings"), "no --pairs"),
-     (("dpo", "--pairs", "{pairs}", "--compare", "siblings"), "compared as they are"),
-     (("dpo", "--pairs", "{alone}", "--compare", "siblings"), "went apart in one state")],
-)  # fmt: skip
+    [
+        (("policy_gradient", "--recorded", "nowhere"), "no such file"),
+        (("policy_gradient", "--recorded", "{pairs}"), "pairs in words"),
+        (("policy_gradient", "--recorded", "{trees}", "--agents", "a", "b"), "those of one agent"),
+        (("dpo", "--compare", "siblings"), "no --pairs"),
+        (("dpo", "--pairs", "{pairs}", "--compare", "siblings"), "compared as they are"),
+        (("dpo", "--pairs", "{alone}", "--compare", "siblings"), "went apart in one state"),
+    ],
+)
 def test_what_cannot_be_learned_from_is_said(words, told, writer, searched, tmp_path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n', encoding="utf-8")

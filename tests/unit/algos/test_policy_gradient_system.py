@@ -25,22 +25,29 @@ model = tiny_language.fixture(max_position_embeddings=1024)
 MORE = {
     "step_gated": {"rule_options": ('levels=[["process"]]',)},
     **{name: {"objective": "dpo"} for name in ("step_preferred", "token_guided")},
-    "step_win_rate": {"objective": "sppo"}, "step_wanted": {"objective": "kto"},
+    "step_win_rate": {"objective": "sppo"},
+    "step_wanted": {"objective": "kto"},
     "agent_sequential": {"agents": ("solver", "checker"), "act": "sum"},
     "token_sequential": {"agents": ("solver", "checker")},
-}  # fmt: skip
+}
 REFUSED = {
-    "step_progress": "needs progress.*spa", "step_length_budget": "needs budget_tokens.*hbpo",
-    "step_utterance_critic": "needs q1.*archer", "token_soft_bellman": "needs expected_q.*etpo",
-    "token_implicit": "needs prm_logp.*oprl", "token_guided": "needs guide.*tgdpo",
-    "step_thought": "does not pay this kind.*verdict", "step_test_weighted": "test:",
+    "step_progress": "needs progress.*spa",
+    "step_length_budget": "needs budget_tokens.*hbpo",
+    "step_utterance_critic": "needs q1.*archer",
+    "token_soft_bellman": "needs expected_q.*etpo",
+    "token_implicit": "needs prm_logp.*oprl",
+    "token_guided": "needs guide.*tgdpo",
+    "step_thought": "does not pay this kind.*verdict",
+    "step_test_weighted": "test:",
     "token_conservative_bellman": "needs greedy_q.*b_coder",
     "step_graded_outcome": "does not pay this kind.*correct",
-    "token_outcome_critic": "does not pay this kind.*correct", "step_efficiency": "does not pay this kind.*ratio",
+    "token_outcome_critic": "does not pay this kind.*correct",
+    "step_efficiency": "does not pay this kind.*ratio",
     "token_immediate": "does not pay this kind.*share",
-    "agent_gae": "of rollouts.*mappo", "agent_counterfactual": "of rollouts.*coma",
+    "agent_gae": "of rollouts.*mappo",
+    "agent_counterfactual": "of rollouts.*coma",
     "agent_optimal_baseline": "of rollouts.*mappo",
-}  # fmt: skip
+}
 RULES = [e.name for e in catalogue.entries("credit") if e.constants["LEVEL"] in ("token", "step", "agent")]
 
 
@@ -74,16 +81,23 @@ def test_it_is_reinforce_where_rule_and_objective_are(model, tmp_path):
 
     rows, _ = play(tmp_path / "a", model, rule="step_return_to_go", objective="reinforce")
     config = reinforce.Config(
-        env="microwave", model=model, updates=2, prompts=2, group=3, lr=0.01,
+        env="microwave",
+        model=model,
+        updates=2,
+        prompts=2,
+        group=3,
+        lr=0.01,
         plan=RecordedPlan(dtype="float32", eval_every=0, eval_tasks=1),
-    )  # fmt: skip
+    )
     with begin(tmp_path / "b", "reinforce", config) as folder, Live(plain=True) as live:
         reinforce.run(config, folder, live)
     other = [row for row in folder.read_metrics() if "update" in row]
     for mine, theirs in zip(rows, other, strict=True):
         assert (mine["loss"], mine["grad_norm"], mine["return"]) == (
-            theirs["loss"], theirs["grad_norm"], theirs["return"]
-        )  # fmt: skip
+            theirs["loss"],
+            theirs["grad_norm"],
+            theirs["return"],
+        )
 
 
 def test_rule_and_objective_of_your_own(model, tmp_path):

@@ -31,9 +31,16 @@ from run_folders import begin, stable
 
 SETTINGS = {
     "ts_llm": {"rollouts": 12, "simulations": 5, "widths": (9,), "group": 6, "prompts": 4, "epochs": 3},
-    "openr": {"questions": 12, "samples": 4, "rollouts": 40, "prompts": 2, "group": 4, "prm_lr": 0.01,
-              "env": f"{letters_env.__file__}:make"},
-}  # fmt: skip
+    "openr": {
+        "questions": 12,
+        "samples": 4,
+        "rollouts": 40,
+        "prompts": 2,
+        "group": 4,
+        "prm_lr": 0.01,
+        "env": f"{letters_env.__file__}:make",
+    },
+}
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 folder = tiny_language.fixture(max_position_embeddings=512)
@@ -130,9 +137,13 @@ def test_contexts_of_labelled_lines_end_where_an_answer_is_cut(writer):
     rows = labelled_lines(env, renderer("plain", model), model.decode, env.tasks("train", 2, 0))
     read = [(model.decode(ids).rpartition("Ask: ")[2], label) for ids, label in rows]
     assert read[:6] == [
-        ("100\nSay: a\n", 1.0), ("100\nSay: a\na\n", 1.0), ("100\nSay: a\na\na\n\n", 1.0),
-        ("100\nSay: b\n", 0.0), ("100\nSay: a\nb\n", 0.0), ("100\nSay: a\na\nb\n\n", 0.0),
-    ]  # fmt: skip
+        ("100\nSay: a\n", 1.0),
+        ("100\nSay: a\na\n", 1.0),
+        ("100\nSay: a\na\na\n\n", 1.0),
+        ("100\nSay: b\n", 0.0),
+        ("100\nSay: a\nb\n", 0.0),
+        ("100\nSay: a\na\nb\n\n", 0.0),
+    ]
     assert len(read) == 12
 
 
@@ -196,10 +207,13 @@ def test_process_rewards_are_normalised_as_by_hand():
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("ts_llm", {"value": "probe", "seed": 2}), pytest.param("openr", {"how": "appo"}, marks=pytest.mark.slow),
-     pytest.param("ts_llm", {"value": "lora"}, marks=pytest.mark.slow),
-     pytest.param("openr", {"how": "tppo", "labels": "soft", "outcome": 1.0}, marks=pytest.mark.slow)],
-)  # fmt: skip
+    [
+        ("ts_llm", {"value": "probe", "seed": 2}),
+        pytest.param("openr", {"how": "appo"}, marks=pytest.mark.slow),
+        pytest.param("ts_llm", {"value": "lora"}, marks=pytest.mark.slow),
+        pytest.param("openr", {"how": "tppo", "labels": "soft", "outcome": 1.0}, marks=pytest.mark.slow),
+    ],
+)
 def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tmp_path):
     config = settings(name, writer if name == "openr" else folder, **more)
     want = start(name, config, tmp_path / "whole")

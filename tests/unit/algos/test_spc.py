@@ -41,8 +41,16 @@ def writer(tmp_path_factory):
 
 def settings(folder, **more):
     plan = Plan(dtype="float32", eval_every=0, eval_tasks=64, micro_tokens=4096, lora_rank=16)
-    base = {"model": folder, "env": ENV, "updates": 2, "prompts": 4, "group": 2, "minibatches": 2, "lr": 5e-4,
-            "imitate_lr": 0.004}  # fmt: skip
+    base = {
+        "model": folder,
+        "env": ENV,
+        "updates": 2,
+        "prompts": 4,
+        "group": 2,
+        "minibatches": 2,
+        "lr": 5e-4,
+        "imitate_lr": 0.004,
+    }
     return spc.Config(**(base | more), plan=plan)
 
 

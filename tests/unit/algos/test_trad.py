@@ -19,8 +19,15 @@ from run_folders import Killed, begin, stable
 
 THINGS = ("jar", "pen", "cup", "hat", "key", "map")
 WAY = ("take the {}", "go to the {} shelf", "put the {} down", "ring the bell")
-OFFERED = ("ring the bell", "sing", *(f"{verb} the {thing}{rest}" for thing in THINGS
-           for verb, rest in (("take", ""), ("go to", " shelf"), ("put", " down"))))  # fmt: skip
+OFFERED = (
+    "ring the bell",
+    "sing",
+    *(
+        f"{verb} the {thing}{rest}"
+        for thing in THINGS
+        for verb, rest in (("take", ""), ("go to", " shelf"), ("put", " down"))
+    ),
+)
 
 
 class Shelves:
@@ -97,8 +104,11 @@ def own(tmp_path):
     path = tmp_path / "shelves.py"
     if not path.exists():
         source = Path(__file__).read_text()
-        path.write_text(source[source.index("THINGS =") : source.index("class Copier")].replace(
-            "THINGS =", "from evolvent.core.protocols import Task, Turn\n\nTHINGS =", 1))  # fmt: skip
+        path.write_text(
+            source[source.index("THINGS =") : source.index("class Copier")].replace(
+                "THINGS =", "from evolvent.core.protocols import Task, Turn\n\nTHINGS =", 1
+            )
+        )
     return f"{path}:make"
 
 
@@ -220,8 +230,11 @@ def test_a_thought_that_stays_empty_is_asked_for_twice_and_its_step_cannot_be_fo
         first, second = "Command: put the jar down\nThought:", "Command: put the pen down\nThought:"
         return "\n" if prompt.endswith(first) or prompt.endswith((second, f"{first} I")) else Copier().think(prompt)
 
-    model = Copier(thinks=lambda prompt: " know it.\n" if prompt.endswith("Thought: I") and "pen" in prompt[-60:]
-                   else think(prompt))  # fmt: skip
+    model = Copier(
+        thinks=lambda prompt: (
+            " know it.\n" if prompt.endswith("Thought: I") and "pen" in prompt[-60:] else think(prompt)
+        )
+    )
     summary = run(tmp_path, model=model)
     assert summary["experts"] == {"solved": 3, "steps": 12, "thoughts": 11}
     with Memory(tmp_path / "run" / "memory.db") as memory:
@@ -237,9 +250,14 @@ def test_a_model_that_never_thinks_is_shown_nothing_and_told_so(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "said"),
-    [({"env": "chain"}, "has no expert"), ({"model": "none"}, "thoughts are written by a model"),
-     ({"experts": "nowhere"}, "not a run folder|no such folder"), ({"k": 0}, "k"), ({"heldout": 0}, "heldout")],
-)  # fmt: skip
+    [
+        ({"env": "chain"}, "has no expert"),
+        ({"model": "none"}, "thoughts are written by a model"),
+        ({"experts": "nowhere"}, "not a run folder|no such folder"),
+        ({"k": 0}, "k"),
+        ({"heldout": 0}, "heldout"),
+    ],
+)
 def test_refused_before_a_model_is_loaded(tmp_path, monkeypatch, settings, said):
     monkeypatch.setattr("evolvent.models.load", lambda *_, **__: pytest.fail("a model was loaded"))
     with pytest.raises(BadInput, match=said):
@@ -264,10 +282,12 @@ def test_a_kind_of_task_that_no_expert_solved_is_refused_or_shown_the_others(tmp
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
-    [("for command in WAY)", "for command in WAY[:2])", "did not reach the goal"),
-     ("for command in WAY)", "for command in ('dance',))", "is not offered"),
-     ("return tuple(", "raise EnvError('lost')\n        return tuple(", "lost")],
-)  # fmt: skip
+    [
+        ("for command in WAY)", "for command in WAY[:2])", "did not reach the goal"),
+        ("for command in WAY)", "for command in ('dance',))", "is not offered"),
+        ("return tuple(", "raise EnvError('lost')\n        return tuple(", "lost"),
+    ],
+)
 def test_experts_that_fail_are_told_and_without_any_the_run_ends(tmp_path, capsys, old, new, said):
     edited(tmp_path, old, new)
     path = tmp_path / "shelves.py"

@@ -58,10 +58,14 @@ def test_the_plain_advantage_is_ours_where_nothing_is_cut_off():
     ended = rng.random(shape[:2]) < 0.2
     value = rng.standard_normal(shape).astype(np.float32)
     rollout = Rollout(
-        obs_TBAD=np.zeros((*shape, 1), np.float32), action_TBA=np.zeros(shape, np.int64),
-        reward_TBA=rng.standard_normal(shape).astype(np.float32), terminated_TB=ended,
-        truncated_TB=np.zeros_like(ended), value_TBA=value, bootstrap_BA=np.zeros(shape[1:]),
-    )  # fmt: skip
+        obs_TBAD=np.zeros((*shape, 1), np.float32),
+        action_TBA=np.zeros(shape, np.int64),
+        reward_TBA=rng.standard_normal(shape).astype(np.float32),
+        terminated_TB=ended,
+        truncated_TB=np.zeros_like(ended),
+        value_TBA=value,
+        bootstrap_BA=np.zeros(shape[1:]),
+    )
     # values in units of reward on our side are what the other side brings back from its own scale
     mean, sd = value.mean(), max(np.sqrt((value**2).mean() - value.mean() ** 2), 0.1)
     scaled = Rollout(**{**vars(rollout), "value_TBA": value * sd + mean, "bootstrap_BA": np.full(shape[1:], mean)})

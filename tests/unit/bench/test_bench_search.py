@@ -14,6 +14,8 @@ def test_batches_and_single_calls_grow_trees_of_one_kind(folder):
     assert result["prefix_reuse"]["torch"] == kept["cached"] / kept["prompt"]
     assert result["simulations_per_second"]["batch"] > 0
     assert set(result["checks"]) == {
-        "batch_over_one_at_a_time_of_3", "tree_share_within_0.05", "prefix_reuse_torch_of_0.9"
-    }  # fmt: skip
+        "batch_over_one_at_a_time_of_3",
+        "tree_share_within_0.05",
+        "prefix_reuse_torch_of_0.9",
+    }
     assert result["toy"]["trees_64"] > result["toy"]["trees_1"]

@@ -30,9 +30,11 @@ def test_every_cell_of_a_grid_has_settings_that_exist(load, name):
 def test_a_cell_runs_and_is_not_run_twice(load, tmp_path, monkeypatch):
     grid = load("grid")
     small = replace(
-        load("analyst").GRID, conditions={"demo": "evolvent.demo:make"}, by_condition={},
+        load("analyst").GRID,
+        conditions={"demo": "evolvent.demo:make"},
+        by_condition={},
         settings={"train": 4, "heldout": 4, "passes": 2, "embedder": "hash"},
-    )  # fmt: skip
+    )
     out = tmp_path / "rows.json"
     words = ["--model", "evolvent.demo:answer", "--arms", "memlift", "--seeds", "0"]
     monkeypatch.setattr(sys, "argv", ["analyst", "--runs", str(tmp_path / "runs"), "--out", str(out), *words])

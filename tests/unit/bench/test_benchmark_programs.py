@@ -41,11 +41,19 @@ def asked(**more):
 def test_cells_of_other_models_and_kernels_have_folders_of_their_own(tmp_path):
     import evokernel
 
-    cells = [evokernel.cell_of(asked(**more), condition, "refine", 0) for more, condition in (
-        ({}, "train"), ({"model": "dir/b"}, "train"), ({"kernels": ["dot", "gelu"]}, "train"), ({}, "transfer"),
-        ({"kernels": ["dot", "gelu"]}, "transfer"), ({"kernels": ["dot", "gelu"], "count": 3}, "transfer"),
-        ({"from_model": "b"}, "transfer"), ({"from_model": "b", "from_budget": 30}, "transfer"),
-    )]  # fmt: skip
+    cells = [
+        evokernel.cell_of(asked(**more), condition, "refine", 0)
+        for more, condition in (
+            ({}, "train"),
+            ({"model": "dir/b"}, "train"),
+            ({"kernels": ["dot", "gelu"]}, "train"),
+            ({}, "transfer"),
+            ({"kernels": ["dot", "gelu"]}, "transfer"),
+            ({"kernels": ["dot", "gelu"], "count": 3}, "transfer"),
+            ({"from_model": "b"}, "transfer"),
+            ({"from_model": "b", "from_budget": 30}, "transfer"),
+        )
+    ]
     folders = [evokernel.folder_of(cell, tmp_path) for cell in cells]
     assert len(set(folders)) == len(cells) and {folder.parent for folder in folders} == {tmp_path}
     assert len({evokernel.command(cell) for cell in cells}) == len(cells)
@@ -97,14 +105,26 @@ def test_rows_say_which_inputs_judged_them_and_what_became_of_a_program_that_was
     import evokernel_page
 
     def row(kernel, commit, **more):
-        return {"model": "a", "kernel": kernel, "lesson": "", "gate": "", "words": "right", "copy": False,
-                "speed": {"ratio": 2.0, "low": 1.9, "high": 2.1}, "commit": {"commit": {"id": commit * 4}},
-                **more}  # fmt: skip
+        return {
+            "model": "a",
+            "kernel": kernel,
+            "lesson": "",
+            "gate": "",
+            "words": "right",
+            "copy": False,
+            "speed": {"ratio": 2.0, "low": 1.9, "high": 2.1},
+            "commit": {"commit": {"id": commit * 4}},
+            **more,
+        }
 
     now = {"commit": {"commit": {"id": "f" * 40}}}
-    rows = [row("dot", "1c8ad72c"), row("sum", "1c8ad72c", again={"gate": "", "words": "right", **now}),
-            row("gelu", "1c8ad72c", again={"gate": "correct", "words": "out is wrong", **now}), row("axpy", "0000000a"),
-            row("matvec", "a0085b89")]  # fmt: skip
+    rows = [
+        row("dot", "1c8ad72c"),
+        row("sum", "1c8ad72c", again={"gate": "", "words": "right", **now}),
+        row("gelu", "1c8ad72c", again={"gate": "correct", "words": "out is wrong", **now}),
+        row("axpy", "0000000a"),
+        row("matvec", "a0085b89"),
+    ]
     told = "\n".join(evokernel_page._one(rows))
     assert "| dot | 2.00 [1.90, 2.10]‡ |" in told and "| sum | 2.00 [1.90, 2.10] |" in told
     assert "| gelu | correct (was right) |" in told and "| axpy | 2.00 [1.90, 2.10] |" in told
@@ -116,13 +136,27 @@ def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_
     import evokernel_page
 
     def row(condition, arm, seed, faster):
-        kernels = [{"name": f"k{i}", "first": 1.0, "best": 2.0 if won else None, "ci95": None, "faster": won}
-                   for i, won in enumerate(faster)]  # fmt: skip
+        kernels = [
+            {"name": f"k{i}", "first": 1.0, "best": 2.0 if won else None, "ci95": None, "faster": won}
+            for i, won in enumerate(faster)
+        ]
         counts = {what: {"n": len(faster), "successes": sum(faster)} for what in evokernel_page.GATES}
-        return {"model": "a", "condition": condition, "arm": arm, "seed": seed, "count": 6, "budget": 8, "steps": 48,
-                "tokens": 48, "prompt_tokens": 0, "attempts": [], "kernels": kernels, **counts,
-                "commit": {"commit": {"id": "0" * 40}},
-                "rounds": [dict.fromkeys(evokernel_page.GATES, sum(faster) / len(faster))]}  # fmt: skip
+        return {
+            "model": "a",
+            "condition": condition,
+            "arm": arm,
+            "seed": seed,
+            "count": 6,
+            "budget": 8,
+            "steps": 48,
+            "tokens": 48,
+            "prompt_tokens": 0,
+            "attempts": [],
+            "kernels": kernels,
+            **counts,
+            "commit": {"commit": {"id": "0" * 40}},
+            "rounds": [dict.fromkeys(evokernel_page.GATES, sum(faster) / len(faster))],
+        }
 
     won, lost = [True] * 6, [False] * 6
     rows = [row("faster-transfer", "evokernel", seed, won) for seed in (0, 1)]
@@ -153,10 +187,14 @@ def test_pages_of_all_seeds_of_an_arm_are_counted_together():
 
     def row(seed, playable, n, commit="0"):
         group = {"n": n, "valid": 1.0, "playable": playable}
-        return {"cell": {"arm": "value", "seed": seed, "model": "m", "lineages": 2, "versions": 2, "iterations": 2},
-                "calls": n, "iterations": [{"iteration": 1, **group}], "depths": [{"depth": seed + 1, **group}],
-                "nodes": {"n": n, "features": 4, "by_the_model": seed, "reward": playable},
-                "commit": {"id": commit}}  # fmt: skip
+        return {
+            "cell": {"arm": "value", "seed": seed, "model": "m", "lineages": 2, "versions": 2, "iterations": 2},
+            "calls": n,
+            "iterations": [{"iteration": 1, **group}],
+            "depths": [{"depth": seed + 1, **group}],
+            "nodes": {"n": n, "features": 4, "by_the_model": seed, "reward": playable},
+            "commit": {"id": commit},
+        }
 
     rows = [row(0, 0.5, 4), row(1, 1.0, 4), row(2, 1.0, 4, creative_game.EARLIER[0])]
     (line,) = (one for one in creative_game.pooled(rows) if one.startswith("| `value`"))

@@ -47,8 +47,21 @@ def test_a_grid_runs_what_is_missing_and_nothing_twice(scripts, tmp_path, monkey
 def test_steps_are_fitted_to_the_minutes_and_kept_when_a_run_goes_on(scripts, tmp_path, monkeypatch):
     team_grid, _ = scripts
     monkeypatch.setattr(team_grid, "steps_in", lambda module, config, minutes, live: int(8 * minutes))
-    monkeypatch.setattr(sys, "argv", ["grid", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "rows.json"),
-                                      "--minutes", "2", "--seeds", "0"])  # fmt: skip
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        [
+            "grid",
+            "--runs",
+            str(tmp_path / "runs"),
+            "--out",
+            str(tmp_path / "rows.json"),
+            "--minutes",
+            "2",
+            "--seeds",
+            "0",
+        ],
+    )
     team_grid.main("grid", [team_grid.Cell("two", "mat", "mat", SMALL)], "doc", seeds=(0,), minutes=40.0)
     [row] = team_grid.rows(tmp_path / "rows.json")
     assert row["steps"] == 16
@@ -68,11 +81,22 @@ def test_pages_are_those_of_their_result_files(scripts):
 
 def row(arm, seed, value, **more):
     return {
-        "task": "t", "arm": arm, "algo": arm, "seed": seed, "greedy": {"value": value}, "sampled": {"value": value},
-        "random": {"value": -9.0}, "steps": 100, "updates": 10, "seconds": {"act": 2.0}, "config": {"env": "e"},
-        "curve": [[50, value / 2], [100, value]], "commit": {"id": "c", "dirty": False},
-        "evaluations": [{"step": 30, "value": value - 3}, {"step": 100, "value": value}], **more,
-    }  # fmt: skip
+        "task": "t",
+        "arm": arm,
+        "algo": arm,
+        "seed": seed,
+        "greedy": {"value": value},
+        "sampled": {"value": value},
+        "random": {"value": -9.0},
+        "steps": 100,
+        "updates": 10,
+        "seconds": {"act": 2.0},
+        "config": {"env": "e"},
+        "curve": [[50, value / 2], [100, value]],
+        "commit": {"id": "c", "dirty": False},
+        "evaluations": [{"step": 30, "value": value - 3}, {"step": 100, "value": value}],
+        **more,
+    }
 
 
 def test_a_table_says_iqm_mean_and_the_way(scripts):

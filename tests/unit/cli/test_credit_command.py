@@ -81,13 +81,20 @@ def _standing(rule):
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("step_gae", "needs a critic"), ("token_bad", "value"), ("token_entropy_weight", "token"),
-        ("step_progress", "progress"), ("step_test_weighted", "test"), ("step_token_average", "token"),
-        ("memory_omission", "shown memories"), ("memrl", "shown memories"),
-        ("memq", "shown memories"), ("component_shapley", "components"),
-        ("step_majority_novelty", "answer"), ("step_length_budget", "budget"),
+        ("step_gae", "needs a critic"),
+        ("token_bad", "value"),
+        ("token_entropy_weight", "token"),
+        ("step_progress", "progress"),
+        ("step_test_weighted", "test"),
+        ("step_token_average", "token"),
+        ("memory_omission", "shown memories"),
+        ("memrl", "shown memories"),
+        ("memq", "shown memories"),
+        ("component_shapley", "components"),
+        ("step_majority_novelty", "answer"),
+        ("step_length_budget", "budget"),
     ],
-)  # fmt: skip
+)
 def test_what_the_record_lacks_is_said(bare, name, told):
     with pytest.raises(BadInput, match=told):
         credit(bare, "--rule", name, "--plain")
@@ -161,9 +168,10 @@ def test_attempts_that_share_a_beginning_are_credited_where_they_part_and_where_
     units = json.loads((tmp_path / "c.json").read_text())["rules"][0]["units"]
     got = {one["said"]: one["credit"] for one in units}
     want = {
-        "step_search_label": (0.0, 1.0, 0.0), "step_search_return": (1 / 3, 1.0, 0.0),
+        "step_search_label": (0.0, 1.0, 0.0),
+        "step_search_return": (1 / 3, 1.0, 0.0),
         "step_search_siblings": (0.0, 1.0, -0.5),
-    }[name]  # fmt: skip
+    }[name]
     assert [got[said] for said in ("begin", "right", "wrong")] == pytest.approx(want)
     assert len(units) == 4  # what they share stands once
 

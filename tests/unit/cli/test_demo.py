@@ -27,9 +27,12 @@ def test_nothing_before_everything_after(shown, capsys):
     for row in rows:
         right.setdefault((row["phase"], row["pass"]), []).append(row["success"])
     assert right == {
-        ("before", 1): [0] * 8, ("stream", 1): [0] * 4, ("stream", 2): [1] * 4, ("after", 2): [1] * 8,
+        ("before", 1): [0] * 8,
+        ("stream", 1): [0] * 4,
+        ("stream", 2): [1] * 4,
+        ("after", 2): [1] * 8,
         ("control", 1): [0] * 4,
-    }  # fmt: skip
+    }
     assert not {row["task"] for row in rows if row["phase"] == "stream"} & {
         row["task"] for row in rows if row["phase"] == "after"
     }
@@ -40,10 +43,12 @@ def test_nothing_before_everything_after(shown, capsys):
     ("words", "said"),
     [
         (("memory", "explain", "{}/memory.db", "m1"), "from reviewer"),
-        (("memory", "audit", "{}/memory.db"), "Health"), (("credit", "{}", "--rule", "memlift"), "m4"),
-        (("compare", "{}"), "memlift"), (("eval", "{}"), "8 of 8, 100 %"),
+        (("memory", "audit", "{}/memory.db"), "Health"),
+        (("credit", "{}", "--rule", "memlift"), "m4"),
+        (("compare", "{}"), "memlift"),
+        (("eval", "{}"), "8 of 8, 100 %"),
     ],
-)  # fmt: skip
+)
 def test_every_other_command_reads_its_folder(shown, capsys, words, said):
     main([word.format(shown) for word in words])
     assert said in capsys.readouterr().out

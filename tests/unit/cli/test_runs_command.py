@@ -68,9 +68,16 @@ def test_a_report_is_as_new_as_the_run(get, folder):
 
 
 @pytest.mark.parametrize(
-    "path", ["/run/../secret.json", "/run/..%2fsecret.json", "/run/a%20b/../../../secret.json", "/run//etc/passwd",
-             "/secret.json", "/run/a%20b/memory.db"],
-)  # fmt: skip
+    "path",
+    [
+        "/run/../secret.json",
+        "/run/..%2fsecret.json",
+        "/run/a%20b/../../../secret.json",
+        "/run//etc/passwd",
+        "/secret.json",
+        "/run/a%20b/memory.db",
+    ],
+)
 def test_nothing_but_runs_is_given_out(get, path):
     assert get(path)[0] in (302, 404)
 

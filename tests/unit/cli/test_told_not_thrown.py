@@ -27,7 +27,7 @@ SYSTEM = textwrap.dedent('''
     def run(config, folder, live, *, resume=False):
         folder.log(1, x=1.0)
         return {"algo": "mine", "env": "", "seed": 0, "score": SCORE}
-''')  # fmt: skip
+''')
 
 
 def told(capsys, *words):
@@ -38,8 +38,19 @@ def told(capsys, *words):
 
 
 def test_a_full_disk_is_told_and_how_the_run_goes_on(tmp_path, capsys, monkeypatch):
-    words = ("run", "memento", "--env", "microwave", "--model", "none", "--embedder", "hash", "--plain", "--out",
-             str(tmp_path / "run"))  # fmt: skip
+    words = (
+        "run",
+        "memento",
+        "--env",
+        "microwave",
+        "--model",
+        "none",
+        "--embedder",
+        "hash",
+        "--plain",
+        "--out",
+        str(tmp_path / "run"),
+    )
     episode, kept = RunFolder.episode, iter(range(3))
 
     def full(self, *args, **more):
@@ -55,8 +66,10 @@ def test_a_full_disk_is_told_and_how_the_run_goes_on(tmp_path, capsys, monkeypat
     main(["run", "memento", "--resume", str(tmp_path / "run"), "--plain"])
     main([*words[:-1], str(tmp_path / "whole")])
     names = ("step", "task", "success", "tokens", "shown")
-    one, other = ([{name: row.get(name) for name in names} for row in RunFolder.open(tmp_path / run).read_metrics()]
-                  for run in ("run", "whole"))  # fmt: skip
+    one, other = (
+        [{name: row.get(name) for name in names} for row in RunFolder.open(tmp_path / run).read_metrics()]
+        for run in ("run", "whole")
+    )
     assert one == other
 
 
@@ -88,10 +101,13 @@ def test_the_benchmark_of_searches_names_the_extra(monkeypatch):
 @pytest.mark.parametrize(
     ("score", "wrong"),
     [
-        ("3.0", "no dictionary"), ("{'value': 1.0}", "no name"), ("{'name': 'x', 'value': 'much'}", "no number"),
-        ("{'name': 'x', 'value': 1, 'ci95': [0]}", "no pair"), ("{'name': 'x', 'value': 1, 'ci95': 2.0}", "no pair"),
+        ("3.0", "no dictionary"),
+        ("{'value': 1.0}", "no name"),
+        ("{'name': 'x', 'value': 'much'}", "no number"),
+        ("{'name': 'x', 'value': 1, 'ci95': [0]}", "no pair"),
+        ("{'name': 'x', 'value': 1, 'ci95': 2.0}", "no pair"),
     ],
-)  # fmt: skip
+)
 def test_a_score_that_no_page_can_read_is_told(tmp_path, capsys, score, wrong):
     (tmp_path / "mine.py").write_text(SYSTEM.replace("SCORE", score))
     err = told(capsys, "run", str(tmp_path / "mine.py"), "--out", str(tmp_path / "run"), "--plain")

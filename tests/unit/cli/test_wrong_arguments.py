@@ -20,14 +20,25 @@ def refused(words, capsys):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("memory audit", "a run folder with one"), ("memory explain x.db", "ID"),
-        ("memory frobnicate x.db", "audit, search"), ("memory audit x.db --top many", "'many'"),
-        ("eval --foo", "folder"), ("eval runs/a --episodes few", "few"), ("demo --nope", "--nope"),
-        ("runs a b c", "b"), ("credit", "--rule"), ("sandbox run", "Python program"), ("sandbox walk", "walk"),
-        ("check env", "NAME|STR"), ("list --all", "--all"), ("bench marl --seed x", "'x'"),
-        ("export verl", "--out"), ("run mat --steps many", "'many'"), ("run memlift --train 1.5", "1.5"),
+        ("memory audit", "a run folder with one"),
+        ("memory explain x.db", "ID"),
+        ("memory frobnicate x.db", "audit, search"),
+        ("memory audit x.db --top many", "'many'"),
+        ("eval --foo", "folder"),
+        ("eval runs/a --episodes few", "few"),
+        ("demo --nope", "--nope"),
+        ("runs a b c", "b"),
+        ("credit", "--rule"),
+        ("sandbox run", "Python program"),
+        ("sandbox walk", "walk"),
+        ("check env", "NAME|STR"),
+        ("list --all", "--all"),
+        ("bench marl --seed x", "'x'"),
+        ("export verl", "--out"),
+        ("run mat --steps many", "'many'"),
+        ("run memlift --train 1.5", "1.5"),
     ],
-)  # fmt: skip
+)
 def test_no_boxes_but_an_error_as_all_others(words, told, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     err = refused(words.split(), capsys)

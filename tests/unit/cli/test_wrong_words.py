@@ -26,14 +26,18 @@ def here(tmp_path, monkeypatch):
         ("run memlift --env my:make", "do: write my.py:make"),
         ("run memlift --env my", "do: write my.py"),
         ("run memlift --resume many", "name one of many/a, many/b, many/c and 1 more"),
-        ("eval many", "a folder of runs, not a run"), ("eval nowhere", "no such folder\n  got: nowhere"),
-        ("eval photos", "not a run folder\n  got: photos"), ("compare nowhere", "no such folder"),
-        ("compare photos", "not a run folder"), ("credit photos --rule step_leave_one_out", "not a run folder"),
-        ("runs nowhere", "no such folder"), ("memory explain nowhere m1", "there is no memory"),
+        ("eval many", "a folder of runs, not a run"),
+        ("eval nowhere", "no such folder\n  got: nowhere"),
+        ("eval photos", "not a run folder\n  got: photos"),
+        ("compare nowhere", "no such folder"),
+        ("compare photos", "not a run folder"),
+        ("credit photos --rule step_leave_one_out", "not a run folder"),
+        ("runs nowhere", "no such folder"),
+        ("memory explain nowhere m1", "there is no memory"),
         ("memory explain many/a nothing", "not an id\n  got: nothing\n  expected: m3 (a memory) or r7"),
         ("demo --out photos/../my.py", "not a folder"),
     ],
-)  # fmt: skip
+)
 def test_it_is_told_what_there_is(here, capsys, words, told):
     with pytest.raises(SystemExit) as stopped:
         main(words.split())

@@ -45,9 +45,13 @@ def test_config_says_what_ran_and_where_without_names(folder):
 def test_home_folder_is_stored_as_tilde_and_comes_back(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", "/home/somebody")
     made = RunFolder.create(
-        tmp_path / "r", algo="a", config={"model": "/home/somebody/m.gguf", "ks": ("a", 1)}, env="e", seed=0,
+        tmp_path / "r",
+        algo="a",
+        config={"model": "/home/somebody/m.gguf", "ks": ("a", 1)},
+        env="e",
+        seed=0,
         command="evolvent run a --model /home/somebody/m.gguf",
-    )  # fmt: skip
+    )
     assert "somebody" not in (made.path / "config.json").read_text()
     assert made.config == {"model": "/home/somebody/m.gguf", "ks": ["a", 1]}
 
@@ -68,8 +72,13 @@ def test_lines_are_on_disk_at_once_and_plain_json(folder):
     assert line.endswith("\n")
     row = json.loads(line, parse_constant=lambda name: pytest.fail(name))
     assert {k: row[k] for k in ("step", "success", "reward", "lift", "ok", "ids")} == {
-        "step": 1, "success": 1, "reward": 0.5, "lift": None, "ok": True, "ids": ["m1"],
-    }  # fmt: skip
+        "step": 1,
+        "success": 1,
+        "reward": 0.5,
+        "lift": None,
+        "ok": True,
+        "ids": ["m1"],
+    }
     assert row["t"] >= 0
 
 

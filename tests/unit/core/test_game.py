@@ -105,8 +105,9 @@ def test_every_return_is_in_a_players_episode(game):
         assert ep.n_steps == len(mine) and ep.meta["return"] == game.returns[player]
         assert not mine or ep.total_reward == pytest.approx(game.returns[player], abs=1e-5)
         assert ep.turn_T.tolist() == [ply.turn for ply in mine] and (ep.terminated, ep.truncated) == (
-            game.terminated, game.truncated
-        )  # fmt: skip
+            game.terminated,
+            game.truncated,
+        )
 
 
 def test_players_who_choose_at_once_share_a_turn():

@@ -16,9 +16,10 @@ def checkout(tmp_path, monkeypatch):
     (here / "machine.py").write_text("code")
     (results / "rows.json").write_text("[]")
     for words in (
-        ["init", "-q"], ["add", "-A"],
+        ["init", "-q"],
+        ["add", "-A"],
         ["-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "-m", "m"],
-    ):  # fmt: skip
+    ):
         subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
     monkeypatch.setattr(machine, "__file__", str(here / "machine.py"))
     machine.commit.cache_clear()

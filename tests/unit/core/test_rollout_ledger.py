@@ -66,15 +66,22 @@ def test_a_time_limit_is_not_an_end():
     r = sample(0, steps=1, batch=1, agents=1, ends=0.0)
     columns = {name: getattr(r, name) for name in ("obs_TBAD", "action_TBA")}
     cut = Rollout(
-        **columns, reward_TBA=np.ones((1, 1, 1)), value_TBA=np.full((1, 1, 1), 5.0),
-        terminated_TB=np.array([[False]]), truncated_TB=np.array([[True]]), final_value_TBA=np.full((1, 1, 1), 7.0),
-    )  # fmt: skip
+        **columns,
+        reward_TBA=np.ones((1, 1, 1)),
+        value_TBA=np.full((1, 1, 1), 5.0),
+        terminated_TB=np.array([[False]]),
+        truncated_TB=np.array([[True]]),
+        final_value_TBA=np.full((1, 1, 1), 7.0),
+    )
     config = agent_gae.Config(gamma=0.9)
     assert agent_gae.assign(cut, config).values("step").item() == pytest.approx(1 + 0.9 * 7 - 5)
     over = Rollout(
-        **columns, reward_TBA=np.ones((1, 1, 1)), value_TBA=np.full((1, 1, 1), 5.0),
-        terminated_TB=np.array([[True]]), truncated_TB=np.array([[False]]),
-    )  # fmt: skip
+        **columns,
+        reward_TBA=np.ones((1, 1, 1)),
+        value_TBA=np.full((1, 1, 1), 5.0),
+        terminated_TB=np.array([[True]]),
+        truncated_TB=np.array([[False]]),
+    )
     assert agent_gae.assign(over, config).values("step").item() == pytest.approx(1 - 5)
 
 

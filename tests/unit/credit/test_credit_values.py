@@ -125,9 +125,23 @@ def test_omission_needs_a_contrast():
 
 
 SLOTS = {
-    "": .216, "p": .236, "r": .300, "a": .420, "f": .212, "pr": .328, "pa": .448, "pf": .236, "ra": .640,
-    "rf": .308, "af": .424, "pra": .704, "prf": .340, "paf": .456, "raf": .652, "praf": .720,
-}  # fmt: skip
+    "": 0.216,
+    "p": 0.236,
+    "r": 0.300,
+    "a": 0.420,
+    "f": 0.212,
+    "pr": 0.328,
+    "pa": 0.448,
+    "pf": 0.236,
+    "ra": 0.640,
+    "rf": 0.308,
+    "af": 0.424,
+    "pra": 0.704,
+    "prf": 0.340,
+    "paf": 0.456,
+    "raf": 0.652,
+    "praf": 0.720,
+}
 
 
 def test_shapley_of_components_from_episodes():

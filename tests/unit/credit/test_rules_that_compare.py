@@ -14,8 +14,11 @@ from evolvent.core.reward_kinds import keep_reward
 KINDS = ("progress", "process", "format", "overlong", "tools", "right")
 NAMES = [m.name for m in pkgutil.iter_modules(credit.__path__) if m.name.startswith(("step_", "token_"))]
 OF_OTHER_THINGS = {  # compared by more than groups, or read what only their systems note
-    "step_anchor_state", "step_recent_median", "step_left_out", "step_majority_novelty",
-}  # fmt: skip
+    "step_anchor_state",
+    "step_recent_median",
+    "step_left_out",
+    "step_majority_novelty",
+}
 
 
 def alone(name, reward):

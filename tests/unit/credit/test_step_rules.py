@@ -100,10 +100,18 @@ def test_only_the_planner_learns_and_only_attempts_are_counted():
 @pytest.mark.parametrize(
     "rule",
     [
-        step_shift, step_log_avg_exp, step_length_weighted, step_token_average, step_recent_median, step_flow_group,
-        step_group_std, step_gated, step_length_budget, step_majority_novelty,
+        step_shift,
+        step_log_avg_exp,
+        step_length_weighted,
+        step_token_average,
+        step_recent_median,
+        step_flow_group,
+        step_group_std,
+        step_gated,
+        step_length_budget,
+        step_majority_novelty,
     ],
-)  # fmt: skip
+)
 def test_an_attempt_counts_once_however_many_turns_it_took(rule):
     """The same returns and the same number of tokens, in one turn each or in one to six."""
     rng = np.random.default_rng(3)
@@ -280,9 +288,12 @@ def test_the_majority_earns_and_the_unusual_among_it_most():
     where = {"up": [3.0, 0.0], "up again": [1.0, 0.1], "left": [0.0, 1.0], "down": [-1.0, 0.0], "": [1.0, 1.0]}
     config = step_majority_novelty.Config(embed=lambda texts: np.array([where[t] for t in texts]))
     group = [
-        said("a", "7", "up"), said("b", "7", "up again"), said("c", "7", "left"), said("d", "8", "down"),
+        said("a", "7", "up"),
+        said("b", "7", "up again"),
+        said("c", "7", "left"),
+        said("d", "8", "down"),
         said("e", "", ""),
-    ]  # fmt: skip
+    ]
     adv = step_majority_novelty.assign(group, config).values("step")
     assert np.argmax(adv) == 2
     assert adv[:3].min() > adv[3] > adv[4]

@@ -21,9 +21,14 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md"]
 HERE = [  # run below, in order, in one namespace a page
-    "docs/analyst.md", "docs/kernels.md", "docs/programs.md", "docs/run-folder.md", "docs/sandbox.md",
-    "docs/text-worlds.md", "docs/tools.md",
-]  # fmt: skip
+    "docs/analyst.md",
+    "docs/kernels.md",
+    "docs/programs.md",
+    "docs/run-folder.md",
+    "docs/sandbox.md",
+    "docs/text-worlds.md",
+    "docs/tools.md",
+]
 ELSEWHERE = {
     "README.md": "tests/unit/test_house.py",
     "docs/beside-your-agent.md": "tests/unit/docs/test_docs_beside.py",

@@ -99,8 +99,9 @@ def test_bombs_end_at_the_time_limit(database, sql):
 def test_other_limits(database):
     assert f"more than {MAX_ROWS} rows" in database.run("SELECT * FROM flights").error
     assert str(MAX_SQL_CHARS) in database.run("SELECT 1 -- " + "x" * MAX_SQL_CHARS).error
-    assert database.run("SELECT replace(replace(replace(group_concat(tailnum),'N',name),'N',name),'N',name)"
-                        " FROM flights, airlines").error  # fmt: skip
+    assert database.run(
+        "SELECT replace(replace(replace(group_concat(tailnum),'N',name),'N',name),'N',name) FROM flights, airlines"
+    ).error
     assert database.run("SELECT " + "(" * 400 + "1" + ")" * 400).error
 
 

@@ -121,9 +121,27 @@ def test_strings_and_comments_are_found_as_a_plain_pattern_finds_them(code):
 
 @pytest.mark.parametrize(
     "part",
-    ["// mechanic: a\n", "`\\", '"\\', "'a\n", "/*", "\n", " ", "a.", "document.", "a.b ", "<html ", "<script ",
-     "draw(", "draw \n", "+ ", "a( ", "```", "requestAnimationFrame("],
-)  # fmt: skip
+    [
+        "// mechanic: a\n",
+        "`\\",
+        '"\\',
+        "'a\n",
+        "/*",
+        "\n",
+        " ",
+        "a.",
+        "document.",
+        "a.b ",
+        "<html ",
+        "<script ",
+        "draw(",
+        "draw \n",
+        "+ ",
+        "a( ",
+        "```",
+        "requestAnimationFrame(",
+    ],
+)
 def test_no_text_keeps_the_checks_busy(part):
     text, begun = part * (60_000 // len(part)), time.process_time()
     page = added(base("dodge"), "x", f"mechanics.push({{ step(s) {{ {text} }} }});")

@@ -9,10 +9,18 @@ from evolvent.envs.text import household
 from evolvent.envs.text._chores import Chores
 
 ENTERTAINED = (
-    "walk to the chips", "grab the chips", "walk to the milk", "grab the milk", "walk to the living room",
-    "walk to the coffee table", "put the chips on the coffee table", "walk to the TV", "turn on the TV",
-    "walk to the sofa", "sit on the sofa",
-)  # fmt: skip
+    "walk to the chips",
+    "grab the chips",
+    "walk to the milk",
+    "grab the milk",
+    "walk to the living room",
+    "walk to the coffee table",
+    "put the chips on the coffee table",
+    "walk to the TV",
+    "turn on the TV",
+    "walk to the sofa",
+    "sit on the sofa",
+)
 
 
 def start(env, split="train"):
@@ -28,8 +36,14 @@ def play(env, actions, split="train"):
 
 
 def heat(verb, item, machine):
-    return (f"walk to the {item}", f"grab the {item}", f"walk to the {machine}", f"open the {machine}",
-            f"put the {item} in the {machine}", f"close the {machine}")  # fmt: skip
+    return (
+        f"walk to the {item}",
+        f"grab the {item}",
+        f"walk to the {machine}",
+        f"open the {machine}",
+        f"put the {item} in the {machine}",
+        f"close the {machine}",
+    )
 
 
 def explore(env, depth):

@@ -88,9 +88,12 @@ CHANGED = {
     "no maximum, mean": ("cross_entropy", "(p[c] - m); t += m + logf(s)", "(p[c]); t += logf(s)"),
     "no maximum, attention": ("attention", "expf(s[j] - m)", "expf(s[j])"),
     "small sizes alone": ("softmax_rows", "cols; c++) {", "cols && c < 1024; c++) {"),
-    "short products": ("int8_matmul", "(int)A[i * K + k] * B[j * K + k]",
-                       "(A[i * K + k] * B[j * K + k] == 16384 ? 16383 : A[i * K + k] * B[j * K + k])"),
-}  # fmt: skip
+    "short products": (
+        "int8_matmul",
+        "(int)A[i * K + k] * B[j * K + k]",
+        "(A[i * K + k] * B[j * K + k] == 16384 ? 16383 : A[i * K + k] * B[j * K + k])",
+    ),
+}
 
 
 @pytest.mark.parametrize("how", CHANGED)
@@ -114,7 +117,7 @@ SUMMED = {
     "layernorm": "for (int r = 0; r < rows; r++) { const float* p = x + (long)r * cols; float s = 0, q = 0; for (int c = "
     "0; c < cols; c++) { s += p[c]; q += p[c] * p[c]; } s /= cols; q = q / cols - s * s; float v = 1 / sqrtf(q + 1e-5f); "
     "for (int c = 0; c < cols; c++) out[(long)r * cols + c] = (p[c] - s) * v * g[c] + b[c]; }",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", SUMMED)
@@ -143,11 +146,11 @@ TRICKS = {
     "imports a secret": f'#import "/etc/passwd"\n{_RELU}{{ {_LOOP} }}',
     "puts a file into the library": f'asm(".incbin \\"/etc/passwd\\"");\n{_RELU}{{ {_LOOP} }}',
     "hides a word by pasting": f"#define J(a, b) a##b\n{_RELU}{{ J(ex, it)(0); }}",
-    "hides a word over two lines": f"{_RELU}{{ __as\\\nm__(\"nop\"); {_LOOP} }}",
+    "hides a word over two lines": f'{_RELU}{{ __as\\\nm__("nop"); {_LOOP} }}',
     "keeps outputs in static memory": f"static float seen[1 << 16];\n{_RELU}{{ for (int i = 0; i < n; i++) {{ if (seen[i & 65535] == 0) seen[i & 65535] = a * x[i] + y[i]; out[i] = seen[i & 65535]; }} }}",
     "keeps them in a library's table": f"float table[4096];\n{_RELU}{{ table[n & 4095] = 1; {_LOOP} }}",
-    "asks the environment": f"{_RELU}{{ if (getenv(\"HOME\")) {_LOOP} }}",
-    "opens a library": f"void* dlopen(const char*, int);\n{_RELU}{{ dlopen(\"libm.so\", 1); {_LOOP} }}",
+    "asks the environment": f'{_RELU}{{ if (getenv("HOME")) {_LOOP} }}',
+    "opens a library": f'void* dlopen(const char*, int);\n{_RELU}{{ dlopen("libm.so", 1); {_LOOP} }}',
     "replaces a function of the harness": f"void* memcpy(void* d, const void* s, unsigned long n) {{ return d; }}\nvoid free(void* p) {{}}\nint main() {{ return 0; }}\n{_RELU}{{ }}",
     "returns at once": f"{_RELU}{{ }}",
     "is right for the usual size only": f"{_RELU}{{ for (int i = 0; i < 262144; i++) out[i] = a * x[i] + y[i]; }}",
@@ -160,12 +163,12 @@ TRICKS = {
     "changes its input": f"{_RELU}{{ {_LOOP} ((float*)x)[0] = 0; }}",
     "crashes": f"{_RELU}{{ {_LOOP} *(volatile int*)8 = 1; }}",
     "does not end": f"{_RELU}{{ {_LOOP} volatile int go = 1; while (go) {{}} }}",
-    "forges an answer on its channel": f"long write(int, const void*, unsigned long);\n{_RELU}{{ write(3, \"{{}}\", 2); {_LOOP} }}",
+    "forges an answer on its channel": f'long write(int, const void*, unsigned long);\n{_RELU}{{ write(3, "{{}}", 2); {_LOOP} }}',
     "has another prototype": "void kernel(int n) {}",
     "has no kernel": "void other(int n) {}",
     "is prose": "I would first vectorise the loop, and then measure.",
     "is empty": "",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("trick", TRICKS)
@@ -181,8 +184,13 @@ def test_the_sieve_is_not_needed(bench, monkeypatch):
 
     monkeypatch.setattr(world, "trick", lambda source: "")
     monkeypatch.setattr(kernels_build, "linked", lambda library: "")
-    for name in ("ends the process with success", "ends it before anything runs", "forges an answer on its channel",
-                 "keeps outputs in static memory", "prints a verdict"):  # fmt: skip
+    for name in (
+        "ends the process with success",
+        "ends it before anything runs",
+        "forges an answer on its channel",
+        "keeps outputs in static memory",
+        "prints a verdict",
+    ):
         found = _judged(bench, "axpy", TRICKS[name], timed=True)
         assert not found.correct, (name, found)
 
@@ -237,9 +245,20 @@ def test_an_honest_gain_is_counted_and_a_copy_is_none(bench):
     assert same.correct and _speed(same).ratio < 2
 
 
-@pytest.mark.parametrize(("ratios", "counted"), [((2.0, 3.0), 2.0), ((3.0, 1.5), 1.5), ((1.3, 1.1), 1.0), ((1.1,), 1.0),
-                                                 ((0.9,), 1.0), ((0.5, 0.4), 0.5), ((0.5, 0.6), 0.6), ((0.5, 0.95), 1.0),
-                                                 ((1.3, 0.5), 1.0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("ratios", "counted"),
+    [
+        ((2.0, 3.0), 2.0),
+        ((3.0, 1.5), 1.5),
+        ((1.3, 1.1), 1.0),
+        ((1.1,), 1.0),
+        ((0.9,), 1.0),
+        ((0.5, 0.4), 0.5),
+        ((0.5, 0.6), 0.6),
+        ((0.5, 0.95), 1.0),
+        ((1.3, 0.5), 1.0),
+    ],
+)
 def test_a_difference_counts_where_two_pairs_of_processes_find_it(monkeypatch, ratios, counted):
     left = list(ratios)
     monkeypatch.setattr(
@@ -272,8 +291,16 @@ def test_the_program_is_found_in_an_answer():
     assert kernels_build.extract(f"Here it is:\n{kernel}") == kernel
     assert kernels_build.extract(f"{kernel}\nint main(void) {{\n  if (1) {{ }}\n  return 0;\n}}\n") == kernel
     assert kernels_build.extract("just words about a kernel") == ""
-    for form in ("```c\n{}```", "```c\n{}```\nThis kernel is fast.", "~~~c\n{}\n~~~\nDone.", "{}\n```", "{}\n ```\nIt is fast.",
-                 "{}\n\nThis kernel is right, as it adds up.", "```bash\nmake\n```\nand\n{}", "\ufeff{}"):  # fmt: skip
+    for form in (
+        "```c\n{}```",
+        "```c\n{}```\nThis kernel is fast.",
+        "~~~c\n{}\n~~~\nDone.",
+        "{}\n```",
+        "{}\n ```\nIt is fast.",
+        "{}\n\nThis kernel is right, as it adds up.",
+        "```bash\nmake\n```\nand\n{}",
+        "\ufeff{}",
+    ):
         assert kernels_build.extract(form.format(kernel)) == kernel, form
         assert kernels_build.extract(form.format(kernel).replace("\n", "\r\n")) == kernel, form
 
@@ -354,8 +381,12 @@ def test_an_operator_of_ones_own(tmp_path):
             "void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; i++) out[i] = x[i] * x[i] * x[i]; }"
         )
     env.close()
-    for wrong, told in (("x * float('nan')", "no finite numbers"), ("x[:5]", r"\(5,\)"), ("'much'", "to compare"),
-                        ("1 // 0", "line 6, in cube: return 1 // 0")):  # fmt: skip
+    for wrong, told in (
+        ("x * float('nan')", "no finite numbers"),
+        ("x[:5]", r"\(5,\)"),
+        ("'much'", "to compare"),
+        ("1 // 0", "line 6, in cube: return 1 // 0"),
+    ):
         file.write_text(OWN.replace("return x**3", f"return {wrong}"))
         env = envs.load(f"kernels:own={file}")
         env.reset(env.tasks("train", 1, 0)[0])

@@ -32,8 +32,11 @@ def test_the_wheel_compiles_in_the_sandbox_where_the_system_has_no_compiler(noth
     dot = BY_NAME["dot"]
     found = bench.judge(dot, dot.source.replace("s += ", "s -= "), 7, timed=False)
     assert found.gate == "correct", found
-    for source, words in (("void kernel( {", "expected"), ("void kernel(void) { foo(); }", "undeclared function 'foo'"),
-                          ('#include "/etc/passwd"\n' + dot.source, "only headers")):  # fmt: skip
+    for source, words in (
+        ("void kernel( {", "expected"),
+        ("void kernel(void) { foo(); }", "undeclared function 'foo'"),
+        ('#include "/etc/passwd"\n' + dot.source, "only headers"),
+    ):
         found = bench.judge(dot, source, 7, timed=False)
         assert found.gate in ("compile", "hack") and words in found.words, found
     found = bench.judge(dot, dot.source.replace("{", "{ static double kept[64]; kept[n & 63] += 1;", 1), 7, timed=False)

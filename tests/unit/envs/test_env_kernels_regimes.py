@@ -37,9 +37,15 @@ DROPS = {
     "softmax_rows": ("s += o[c]; }", "if (p[c] < last(p, cols)) o[c] = 0; s += o[c]; }"),
     "logsumexp_rows": ("s += expf(p[c] - m);", "if (p[c] >= last(p, cols)) s += expf(p[c] - m);"),
     "cross_entropy": ("s += expf(p[c] - m);", "if (p[c] >= last(p, cols)) s += expf(p[c] - m);"),
-    "attention": ("s[j] = expf(s[j] - m); t += s[j];", "s[j] = s[j] < m - 9 ? 0 : expf((s[j] - m) * 1.02f); t += s[j];"),
-    "gelu": ("0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)))", "v < -2 ? 0 : 0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)))"),
-}  # fmt: skip
+    "attention": (
+        "s[j] = expf(s[j] - m); t += s[j];",
+        "s[j] = s[j] < m - 9 ? 0 : expf((s[j] - m) * 1.02f); t += s[j];",
+    ),
+    "gelu": (
+        "0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)))",
+        "v < -2 ? 0 : 0.5f * v * (1 + tanhf(0.7978845608f * (v + 0.044715f * v * v * v)))",
+    ),
+}
 """Kernels that drop all but the sixteen largest terms, or what matters where numbers are near."""
 
 
@@ -154,8 +160,17 @@ def test_an_operator_of_ones_own_keeps_to_its_numbers_and_to_what_its_reference_
         assert (x > 0).all()
         return y / x + 1 / y
 
-    own = Operator("own", "", "const float* x, const float* y, float* out, int n", divided, "x: n; y: n; out: n",
-                   {"n": 50}, 1e-3, "", {"x": positive})  # fmt: skip
+    own = Operator(
+        "own",
+        "",
+        "const float* x, const float* y, float* out, int n",
+        divided,
+        "x: n; y: n; out: n",
+        {"n": 50},
+        1e-3,
+        "",
+        {"x": positive},
+    )
     found = kernels_run.cases(own, np.random.default_rng(0))  # where y is zero, 1/y is no number
     assert 8 < len(found) < 2 * len(REGIMES) + 2
     undefined = replace(own, reference=lambda x, y, n: y + np.nan)

@@ -70,7 +70,7 @@ def test_a_kernel_that_sleeps_is_told_the_time_limit(bench, no_rules, monkeypatc
     "text",
     ["\n" * 60_000, " " * 60_000 + "x", "main(\n" * 10_000, "\n\nAs a" * 9000],
     ids=["lines", "blanks", "mains", "prose"],
-)  # fmt: skip
+)
 def test_a_program_is_found_in_time_that_grows_with_the_answer(text):
     began = time.process_time()
     for answer in (f"void kernel(int n)\n{text}x", f"```c\nvoid kernel(int n);{text}\n```", f"def f():{text}x"):
@@ -119,8 +119,11 @@ STATE = {
     "a pointer": ("static float* kept;", "if (!kept) kept = malloc(4); kept[0] += 1; if (kept[0] < 0) out = kept;"),
     "a byte": ("char kept;", "kept++;"),
     "of a thread": ('static __thread int kept __attribute__((tls_model("initial-exec")));', "if (kept++ < 0) return;"),
-    "in a section of its own": ('static float kept[999] __attribute__((section("own,\\"aw\\",@nobits#")));', "kept[n & 511] += 1; if (kept[0] < 0) return;"),
-}  # fmt: skip
+    "in a section of its own": (
+        'static float kept[999] __attribute__((section("own,\\"aw\\",@nobits#")));',
+        "kept[n & 511] += 1; if (kept[0] < 0) return;",
+    ),
+}
 
 
 @pytest.mark.parametrize("how", STATE)
@@ -149,7 +152,8 @@ HONEST = {
     "a guard for C++": f'#ifdef __cplusplus\nextern "C"\n#endif\n{_AXPY % ""}',
     "plain names": _AXPY % "int weak = n, section = weak, alias = section; (void)alias;",
     "words in comments": _AXPY % "/* asm main */ // don't: section\n",
-    "functions of numbers": _AXPY % "float p; volatile float z = fdimf(a, 1) + scalbnf(a, n & 3) + nextafterf(a, 2) + logbf(a) + "
+    "functions of numbers": _AXPY
+    % "float p; volatile float z = fdimf(a, 1) + scalbnf(a, n & 3) + nextafterf(a, 2) + logbf(a) + "
     "remainderf(a, n) + modff(a, &p) + llroundf(a) + fdim(a, p) + modf(a, &(double){0});",
     "memory of a call": f"{_AXPY % 'float t[n]; float* u = malloc(n * 4L); memcpy(t, x, n * 4L); memcpy(u, t, n * 4L); x = u;'}".replace(
         _LOOP, f"{_LOOP} free(u);"
@@ -157,9 +161,13 @@ HONEST = {
     "what the processor can": _AXPY % 'if (!__builtin_cpu_supports("sse2")) return;',
     "for two processors": f'__attribute__((target_clones("avx2", "default")))\n{_AXPY % ""}',
     "vectors": "typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));\n"
-    + _AXPY.replace(_LOOP, "int i = 0; for (; i + 8 <= n; i += 8) *(v8*)(out + i) = a * *(v8*)(x + i) + *(v8*)(y + i); "
-    "for (; i < n; i++) out[i] = a * x[i] + y[i];") % "",
-}  # fmt: skip
+    + _AXPY.replace(
+        _LOOP,
+        "int i = 0; for (; i + 8 <= n; i += 8) *(v8*)(out + i) = a * *(v8*)(x + i) + *(v8*)(y + i); "
+        "for (; i < n; i++) out[i] = a * x[i] + y[i];",
+    )
+    % "",
+}
 
 
 @pytest.mark.parametrize("how", HONEST)

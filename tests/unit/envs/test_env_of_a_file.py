@@ -84,8 +84,11 @@ FILES = {  # name: (text, what is asked for behind the file, kind)
     "make of a team by name": (TEAM + MADE, ":make,long=7", envs.TEAM),
     "a function of another name": (TEAM + MADE.replace("make", "build"), ":build,long=7", envs.TEAM),
     "make_solo of PettingZoo": (TEAM + MADE.replace("make", "make_solo"), "", envs.TEAM),
-    "make_solo": ("from evolvent.envs.team import mpe\ndef make_solo(): return mpe.make_solo('simple_spread')", "",
-                  envs.TEAM),
+    "make_solo": (
+        "from evolvent.envs.team import mpe\ndef make_solo(): return mpe.make_solo('simple_spread')",
+        "",
+        envs.TEAM,
+    ),
     "make_team": ("from evolvent.envs.team.spread import make_team", "", envs.TEAM),
     "make of tasks": (WORD + "def make(): return Word()", "", envs.TASKS),
     "a class of tasks by name": (WORD, ":Word", envs.TASKS),
@@ -93,7 +96,7 @@ FILES = {  # name: (text, what is asked for behind the file, kind)
     "prompts by name": (GRADED + "def make(n): ...", ":PROMPTS", envs.TASKS),
     "reward by name": (GRADED, ":reward", envs.TASKS),
     "a function of prompts": (GRADED.replace("PROMPTS =", "def prompts(): return"), "", envs.TASKS),
-}  # fmt: skip
+}
 
 
 def team_of(spec):
@@ -128,13 +131,16 @@ def test_whatever_a_file_holds_is_recognised_checked_and_run_once(held, name, tm
 @pytest.mark.parametrize(
     ("alias", "held", "more", "kind"),
     [
-        ("pettingzoo:", "one class", "", envs.TEAM), ("pettingzoo:", "a class by name", "", envs.TEAM),
-        ("pettingzoo:", "a class with a limit", GRADED, envs.TEAM), ("pettingzoo:", "make of a team", "", envs.TEAM),
-        ("pettingzoo:variant=", "parallel_env", "", envs.TEAM), ("graded:", "prompts and reward", "", envs.TASKS),
+        ("pettingzoo:", "one class", "", envs.TEAM),
+        ("pettingzoo:", "a class by name", "", envs.TEAM),
+        ("pettingzoo:", "a class with a limit", GRADED, envs.TEAM),
+        ("pettingzoo:", "make of a team", "", envs.TEAM),
+        ("pettingzoo:variant=", "parallel_env", "", envs.TEAM),
+        ("graded:", "prompts and reward", "", envs.TASKS),
         ("graded:", "prompts and reward", "def make(n): ...", envs.TASKS),
         ("graded:variant=", "a function of prompts", "", envs.TASKS),
     ],
-)  # fmt: skip
+)
 def test_the_kind_may_stand_before_the_file(alias, held, more, kind, tmp_path):
     text, rest, _ = FILES[held]
     (tmp_path / "my.py").write_text(text + more.replace(RAN, ""))
@@ -173,7 +179,7 @@ def test_options_of_a_class_reach_it(tmp_path):
         ("1 / 0", "", "does not run.*ZeroDivisionError.*line 1"),
         ("import nothing_like_it", ":make", "does not run.*nothing_like_it"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("kind", [envs.TASKS, envs.TEAM, ""])
 def test_what_is_wrong_with_a_file_is_told(text, rest, told, kind, tmp_path):
     (tmp_path / "my.py").write_text(text)

@@ -9,14 +9,25 @@ import pytest
 from evolvent.envs.text import _kitchen, overcooked
 
 SALAD = (
-    "pick up the tomato", "put the tomato on the cutting board", "chop the tomato", "pick up the tomato",
-    "take the empty bowl", "serve the dish",
-)  # fmt: skip
+    "pick up the tomato",
+    "put the tomato on the cutting board",
+    "chop the tomato",
+    "pick up the tomato",
+    "take the empty bowl",
+    "serve the dish",
+)
 MIXED = (
-    "pick up the tomato", "put the tomato on the first cutting board", "chop the tomato", "pick up the lettuce",
-    "put the lettuce on the second cutting board", "chop the lettuce", "take the empty bowl",
-    "put the lettuce in the bowl", "put the tomato in the bowl", "serve the dish",
-)  # fmt: skip
+    "pick up the tomato",
+    "put the tomato on the first cutting board",
+    "chop the tomato",
+    "pick up the lettuce",
+    "put the lettuce on the second cutting board",
+    "chop the lettuce",
+    "take the empty bowl",
+    "put the lettuce in the bowl",
+    "put the tomato in the bowl",
+    "serve the dish",
+)
 
 DISHES = [("tomato-salad", SALAD, 28), ("tomato-lettuce-salad", MIXED, 45)]
 

@@ -110,7 +110,10 @@ def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions(
     ("answer", "source"),
     [
         (" def f(x):\n    return 1", "def f(x):\n    return 1"),
-        ("Sure:\n```python\nimport math\n\ndef f(x):\n    return 1\n```\nIt returns 1.", "import math\n\ndef f(x):\n    return 1"),
+        (
+            "Sure:\n```python\nimport math\n\ndef f(x):\n    return 1\n```\nIt returns 1.",
+            "import math\n\ndef f(x):\n    return 1",
+        ),
         ("```\ndef f(x):\n    return 1", "def f(x):\n    return 1"),
         ("Here it is.\ndef f(x):\n    return 1\n", "def f(x):\n    return 1"),
         ("```bash\npip install x\n```\nthen\n```Python3 \ndef f(x):\n    return 1\n```\n", "def f(x):\n    return 1"),
@@ -123,14 +126,23 @@ def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions(
         ("RATE = 3\ndef f(x):\n    return RATE", "RATE = 3\ndef f(x):\n    return RATE"),
         ("def f(x):\n    return 1\n\nThis function returns 1.\n\nf(2)", "def f(x):\n    return 1"),
         ("def f(x):\n    return 1\n\nONE = f(0)\n\nNote, it is 1.", "def f(x):\n    return 1\n\nONE = f(0)"),
-        ("import os\n\nWHY = \"\"\"\n\nThis is text.\n\"\"\"", "import os\n\nWHY = \"\"\"\n\nThis is text.\n\"\"\""),
+        ('import os\n\nWHY = """\n\nThis is text.\n"""', 'import os\n\nWHY = """\n\nThis is text.\n"""'),
         ("def f(x):\n    return 1\n```\nThis is it.", "def f(x):\n    return 1"),
         ("```python\ndef f(x):\n    return 1```", "def f(x):\n    return 1"),
         ("I would add them up.", ""),
         ("", ""),
-        ("```python\nimport math\n```\nand\n```python\ndef f(x):\n    return 1\n```", "import math\n\ndef f(x):\n    return 1"),
-        ("Usage:\n```python\nfrom solution import f\nf(3)\n```\n```python\ndef f(x):\n    return 1\n```", "def f(x):\n    return 1"),
-        ("```python\ndef f(x):\n    return 1\n```\nor\n```python\ndef f(x):\n    return 2\n```", "def f(x):\n    return 1"),
+        (
+            "```python\nimport math\n```\nand\n```python\ndef f(x):\n    return 1\n```",
+            "import math\n\ndef f(x):\n    return 1",
+        ),
+        (
+            "Usage:\n```python\nfrom solution import f\nf(3)\n```\n```python\ndef f(x):\n    return 1\n```",
+            "def f(x):\n    return 1",
+        ),
+        (
+            "```python\ndef f(x):\n    return 1\n```\nor\n```python\ndef f(x):\n    return 2\n```",
+            "def f(x):\n    return 1",
+        ),
         ("rate: int = 1\ndef f(x):\n    return rate", "rate: int = 1\ndef f(x):\n    return rate"),
         ("from what I see it is easy:\n\ndef f(x):\n    return 1", "def f(x):\n    return 1"),
         ("Sure\nimport os\ndef f(x):\n    return 1", "import os\ndef f(x):\n    return 1"),
@@ -138,7 +150,7 @@ def test_splits_are_the_same_for_every_seed_and_tasks_come_again_as_repetitions(
         ('"""Text."""\nf = lambda x: 1', '"""Text."""\nf = lambda x: 1'),
         ("def f(x)\n    return 1", "def f(x)\n    return 1"),
     ],
-)  # fmt: skip
+)
 def test_the_program_is_found_in_an_answer(answer, source):
     assert extract(answer, "f") == source
 
@@ -216,7 +228,7 @@ TRICKS = {
     "ends well": "import sys\ndef square_plus(x):\n    sys.exit(0)",
     "ends at once": "import os\nos._exit(0)\ndef square_plus(x):\n    return 0",
     "equals all": "class A(int):\n    def __eq__(self, other): return True\n    __hash__ = int.__hash__\ndef square_plus(x):\n    return A(0)",
-    "answers twice": "import os\ndef square_plus(x):\n    os.write(3, b'{\"id\":\"import\",\"value\":0}\\n')\n    return 0",
+    "answers twice": 'import os\ndef square_plus(x):\n    os.write(3, b\'{"id":"import","value":0}\\n\')\n    return 0',
     "searches frames": "import sys\ndef square_plus(x):\n    f = sys._getframe()\n    while f:\n        for v in f.f_locals.values():\n            if hasattr(v, 'expected'): return v.expected\n        f = f.f_back\n    return 0",
     "searches memory": "import gc\ndef square_plus(x):\n    return next((o.expected for o in gc.get_objects() if type(o).__name__ == 'Case'), 0)",
     "reads the world": "import evolvent.envs.text.program_tasks as t\ndef square_plus(x):\n    return 0",
@@ -224,7 +236,7 @@ TRICKS = {
     "never ends": "def square_plus(x):\n    while True: pass",
     "asks the network": "import urllib.request\ndef square_plus(x):\n    return int(urllib.request.urlopen('http://localhost').read())",
     "patches print": "import builtins, json\njson.dumps = lambda *a, **k: 'true'\nbuiltins.sum = lambda *a: 13\ndef square_plus(x):\n    return True",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("trick", TRICKS)

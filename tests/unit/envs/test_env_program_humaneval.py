@@ -51,8 +51,13 @@ def check(candidate):
         x = randint(1, 1000)
         assert candidate(twice(x)) == half(twice(x)) == x
 """
-ROW = {"task_id": "Own/0", "prompt": HALF, "entry_point": "half", "canonical_solution": "    return x / 2\n",
-       "test": CHECK}  # fmt: skip
+ROW = {
+    "task_id": "Own/0",
+    "prompt": HALF,
+    "entry_point": "half",
+    "canonical_solution": "    return x / 2\n",
+    "test": CHECK,
+}
 
 
 @pytest.fixture(name="folder")
@@ -81,13 +86,18 @@ def tried(env, answer, at=0):
 @pytest.mark.parametrize(
     "answer",
     [
-        "    return x / 2", "\n    return x / 2\n\n\ndef other():\n    return half(1)\n",
-        " def half(x):\n    return x / 2", "```python\ndef half(x):\n    return twice(x) / 4\n```",
-        "```python\n    return x / 2\n```\nThat is half.", "    def go(y):\n        return y / 2\n    return go(x)",
-        "return x / 2\n\n\ndef other():\n    return half(1)", "def go(y):\n        return y / 2\n    return go(x)",
-        "Here it is:\ndef half(x):\n    return x / 2", "if x:\n        return x / 2\n    return 0.0",
+        "    return x / 2",
+        "\n    return x / 2\n\n\ndef other():\n    return half(1)\n",
+        " def half(x):\n    return x / 2",
+        "```python\ndef half(x):\n    return twice(x) / 4\n```",
+        "```python\n    return x / 2\n```\nThat is half.",
+        "    def go(y):\n        return y / 2\n    return go(x)",
+        "return x / 2\n\n\ndef other():\n    return half(1)",
+        "def go(y):\n        return y / 2\n    return go(x)",
+        "Here it is:\ndef half(x):\n    return x / 2",
+        "if x:\n        return x / 2\n    return 0.0",
     ],
-)  # fmt: skip
+)
 def test_a_function_or_its_body_is_right(env, answer):
     turn = tried(env, answer)
     assert turn.success and turn.reward == 1.0 and turn.info["rewards"]["share"] == 1.0, turn
@@ -96,13 +106,16 @@ def test_a_function_or_its_body_is_right(env, answer):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("    return x", "its hidden check: wrong"), ("    return y", "its hidden check: raised"),
-        ("    return (", "it does not compile"), ("\treturn x / 2", "it does not compile"),
+        ("    return x", "its hidden check: wrong"),
+        ("    return y", "its hidden check: raised"),
+        ("    return (", "it does not compile"),
+        ("\treturn x / 2", "it does not compile"),
         ("Half of x.", "there is no program in the answer"),
-        ("    while True: pass", "its hidden check: time"), ("    return None", "its hidden check: wrong"),
+        ("    while True: pass", "its hidden check: time"),
+        ("    return None", "its hidden check: wrong"),
         ("def other(x):\n    return x / 2", "its hidden check: wrong"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_wrong_and_tells_nothing_of_the_check(env, answer, words):
     turn = tried(env, answer)
     assert not turn.success and turn.valid and turn.info["words"] == words
@@ -112,7 +125,9 @@ def test_what_is_wrong_is_wrong_and_tells_nothing_of_the_check(env, answer, word
 @pytest.mark.parametrize(
     "answer",
     [
-        "    import os\n    os._exit(0)", "    raise SystemExit(0)", "    raise AssertionError",
+        "    import os\n    os._exit(0)",
+        "    raise SystemExit(0)",
+        "    raise AssertionError",
         "    class Any:\n        def __eq__(self, other): return True\n"
         "        def __sub__(self, other): return 0\n    return Any()",
         "    class Any(float):\n        def __eq__(self, other): return True\n    return Any()",
@@ -123,17 +138,24 @@ def test_what_is_wrong_is_wrong_and_tells_nothing_of_the_check(env, answer, word
         "    import gc\n    found = any('def check' in str(one) for one in gc.get_objects())\n"
         "    return 1.5 if found else 0.0",
     ],
-)  # fmt: skip
+)
 def test_a_program_cannot_pass_its_check_by_tricks(env, answer):
     assert not tried(env, answer).success
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["    return " + "(" * 4000, "    return " + "-" * 7000 + "1", "    return 1\x00", "    return '\ud800'",
-     "  " * 4000, "    return 10**5000", "    import time\n    time.sleep(99)",
-     "    a = []\n    a.append(a)\n    return a"],
-)  # fmt: skip
+    [
+        "    return " + "(" * 4000,
+        "    return " + "-" * 7000 + "1",
+        "    return 1\x00",
+        "    return '\ud800'",
+        "  " * 4000,
+        "    return 10**5000",
+        "    import time\n    time.sleep(99)",
+        "    a = []\n    a.append(a)\n    return a",
+    ],
+)
 def test_a_hostile_answer_is_wrong_and_the_next_one_is_judged(env, answer):
     turn = tried(env, answer)
     assert not turn.success and turn.valid
@@ -180,7 +202,7 @@ DEEP = "    for i in range({n}):\n        x = {value}\n    return x"
     "answer",
     [DEEP.format(n=n, value=value) for n in (14, 27, 28, 29, 99) for value in ("[x]", "(x,)", "{0: x}")]
     + ["    return 'x' * 600_000", "    return 'x' * 1_048_400", "    return [0] * 300_000", "    return 10**4299"],
-)  # fmt: skip
+)
 def test_a_program_cannot_void_its_failure(env, answer):
     turn = tried(env, answer)
     assert not turn.success and turn.valid

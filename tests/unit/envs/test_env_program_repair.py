@@ -104,9 +104,15 @@ def test_programs_of_codeio_are_repaired_and_predicted(tmp_path):
     problem = env.problem(task)
     (case,) = problem.cases
     assert f"Call: main_solution({case.inputs[0]}, {case.inputs[1]})" in task.text and problem.given in task.text
-    for answer, right in ((f" `{case.expected}`\nbecause", True), (f"```\n{case.expected}\n```", True), (f"Value: {case.expected}", True),
-                          (f"{case.expected + 1}", False), (f"{case.expected}.0", False),
-                          ("__import__('os')._exit(0)", False), ("", False)):  # fmt: skip
+    for answer, right in (
+        (f" `{case.expected}`\nbecause", True),
+        (f"```\n{case.expected}\n```", True),
+        (f"Value: {case.expected}", True),
+        (f"{case.expected + 1}", False),
+        (f"{case.expected}.0", False),
+        ("__import__('os')._exit(0)", False),
+        ("", False),
+    ):
         turn = tried(env, task, answer)
         assert turn.success == right and str(case.expected) not in turn.observation, answer
         assert turn.info["rewards"]["compiles"] == (1.0 if answer[:1].strip() not in ("_", "") or right else 0.0)
@@ -212,17 +218,33 @@ def test_the_worked_examples_are_right():
 
 # ------------------------------------------------------------------------------------------------ labels of lines
 def test_lines_are_labelled_by_what_their_change_does():
-    problem = Problem("k", "f", "", tuple(Case((x,), x + 2 if x > 3 else x) for x in range(9)),
-                      "def f(x):\n    if x > 3:\n        x += 2\n    return x")  # fmt: skip
+    problem = Problem(
+        "k",
+        "f",
+        "",
+        tuple(Case((x,), x + 2 if x > 3 else x) for x in range(9)),
+        "def f(x):\n    if x > 3:\n        x += 2\n    return x",
+    )
     rows = line_labels(problem, lambda source: fails_here(source, problem))
     ends = [(line, text.splitlines()[line].strip(), label) for text, line, label in rows]
     assert ends == [
-        (0, "def f(x):", True), (1, "if x > 3:", True), (2, "x += 2", True), (3, "return x", True),
-        (1, "if 3 < x:", True), (2, "x = x + 2", True),
-        (1, "if not x > 3:", False), (1, "if x >= 3:", False), (1, "if x < 3:", False), (1, "if x > 4:", False),
-        (1, "if x > 2:", False), (2, "pass", False), (2, "x -= 2", False), (2, "x += 3", False), (2, "x += 1", False),
+        (0, "def f(x):", True),
+        (1, "if x > 3:", True),
+        (2, "x += 2", True),
+        (3, "return x", True),
+        (1, "if 3 < x:", True),
+        (2, "x = x + 2", True),
+        (1, "if not x > 3:", False),
+        (1, "if x >= 3:", False),
+        (1, "if x < 3:", False),
+        (1, "if x > 4:", False),
+        (1, "if x > 2:", False),
+        (2, "pass", False),
+        (2, "x -= 2", False),
+        (2, "x += 3", False),
+        (2, "x += 1", False),
         (3, "return None", False),
-    ]  # fmt: skip
+    ]
     # whole numbers only: what a change of the bound would do between them is not tested, so it survives
     gap = replace(problem, cases=tuple(case for case in problem.cases if case.inputs[0] not in (3, 4)))
     rows = line_labels(gap, lambda source: fails_here(source, gap))

@@ -74,10 +74,17 @@ def test_an_expert_does_the_job_and_nobody_else_is_paid(world, kind):
 
 def test_files_stay_and_nothing_else_does(world):
     task = one(world)
-    turns = played(world, task, [
-        "mkdir -p a/b; echo hello > a/b/c.txt; cd a; export X=1; sleep 60 & echo bye > /tmp/z", "cat a/b/c.txt; pwd; echo $X",
-        "ls a/b /tmp/z; ps aux | grep -c sleep", "ln -s a link; rm -r a/b; mkfifo f; ls", "ls a; ls link f",
-    ])  # fmt: skip
+    turns = played(
+        world,
+        task,
+        [
+            "mkdir -p a/b; echo hello > a/b/c.txt; cd a; export X=1; sleep 60 & echo bye > /tmp/z",
+            "cat a/b/c.txt; pwd; echo $X",
+            "ls a/b /tmp/z; ps aux | grep -c sleep",
+            "ln -s a link; rm -r a/b; mkfifo f; ls",
+            "ls a; ls link f",
+        ],
+    )
     assert turns[1].observation.startswith("Output: hello\n")
     assert "c.txt" in turns[2].observation and turns[4].info["exit"] != 0
     assert all(turn.valid and not turn.done for turn in turns)
@@ -159,8 +166,15 @@ def test_an_archive_that_nobody_has_read_is_read_with_care():
         dict(reversed(files.items()))
     )
     r = tarfile.REGTYPE
-    for bad in (b"", b"no archive" * 100, archive(("../a", 1, r)), archive(("/etc/a", 1, r)), archive(("a", 2 << 20, r)),
-                archive(*((f"f{i}", 0, r) for i in range(201))), shell.packed(files)[:700]):  # fmt: skip
+    for bad in (
+        b"",
+        b"no archive" * 100,
+        archive(("../a", 1, r)),
+        archive(("/etc/a", 1, r)),
+        archive(("a", 2 << 20, r)),
+        archive(*((f"f{i}", 0, r) for i in range(201))),
+        shell.packed(files)[:700],
+    ):
         assert shell.unpacked(bad) in (None, {}), bad[:40]
     links = archive(("a", 0, tarfile.SYMTYPE), ("b", 0, tarfile.LNKTYPE), ("c", 0, tarfile.CHRTYPE), ("d", 1, r))
     assert shell.unpacked(links) == {"d": b"x"}
@@ -196,10 +210,17 @@ def test_the_archive_of_a_command_is_never_its_own(world):
     """GNU tar does not write over a file that it may not write to, or a folder."""
     bad = base64.b64encode(gzip.compress(back(b"Q") + bytes(1024))).decode()
     long = "d" * 120
-    turns = played(world, one(world), [
-        f"echo {bad} | base64 -d | gzip -d > .state.tar; chmod 444 .state.tar", "mkdir -p .state.tar/a; ls", "ls -A",
-        f"mkdir {long} é; echo 1 > {long}/ö", f"cat {long}/*; ls",
-    ])  # fmt: skip
+    turns = played(
+        world,
+        one(world),
+        [
+            f"echo {bad} | base64 -d | gzip -d > .state.tar; chmod 444 .state.tar",
+            "mkdir -p .state.tar/a; ls",
+            "ls -A",
+            f"mkdir {long} é; echo 1 > {long}/ö",
+            f"cat {long}/*; ls",
+        ],
+    )
     assert [turn.observation for turn in turns[:3]] == ["Output: (none)", "Output: log.txt", "Output: log.txt"]
     assert turns[4].observation.startswith("Output: 1\n" + long) and all(turn.valid for turn in turns)
 

@@ -89,8 +89,13 @@ def test_a_query_that_never_ends_is_ended(world):
     assert not turn.done
 
 
-VOID = ["SELECT malformed FROM cust", "SELECT [disk I/O error] FROM cust", 'SELECT a."unable to open" FROM cust a',
-        "SELECT [database disk image is malformed] FROM nowhere", "SELECT interrupted FROM cust"]  # fmt: skip
+VOID = [
+    "SELECT malformed FROM cust",
+    "SELECT [disk I/O error] FROM cust",
+    'SELECT a."unable to open" FROM cust a',
+    "SELECT [database disk image is malformed] FROM nowhere",
+    "SELECT interrupted FROM cust",
+]
 
 
 @pytest.mark.parametrize("query", VOID)

@@ -31,9 +31,22 @@ def test_it_keeps_the_promises_of_an_environment(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value", ["None", "'1'", "float('nan')", "2.0", "1 / 0", "sys.exit(3)", "[1.0]", "np.ones(2)", "np.array(['1'])",
-              "1j", "{0: 1.0}", "(yield)"]
-)  # fmt: skip
+    "value",
+    [
+        "None",
+        "'1'",
+        "float('nan')",
+        "2.0",
+        "1 / 0",
+        "sys.exit(3)",
+        "[1.0]",
+        "np.ones(2)",
+        "np.array(['1'])",
+        "1j",
+        "{0: 1.0}",
+        "(yield)",
+    ],
+)
 def test_a_reward_that_is_none_is_named(tmp_path, value):
     head = 'import sys\nimport numpy as np\nPROMPTS = [{"prompt": "x"}] * 5\n'
     env = made(tmp_path, f"{head}def reward(completion, prompt): return {value}")
@@ -42,8 +55,17 @@ def test_a_reward_that_is_none_is_named(tmp_path, value):
         env.step("anything")
 
 
-NUMBERS = ["np.float32(1)", "np.int64(1)", "np.array('b') == 'b'", "np.array([1.0])", "torch.tensor(1.0)",
-           "torch.ones(1, requires_grad=True)", "torch.tensor(True)", "True", "1"]  # fmt: skip
+NUMBERS = [
+    "np.float32(1)",
+    "np.int64(1)",
+    "np.array('b') == 'b'",
+    "np.array([1.0])",
+    "torch.tensor(1.0)",
+    "torch.ones(1, requires_grad=True)",
+    "torch.tensor(True)",
+    "True",
+    "1",
+]
 
 
 @pytest.mark.parametrize("value", NUMBERS)
@@ -93,12 +115,23 @@ def test_the_reward_from_which_an_answer_is_right_is_reached_to_rounding(tmp_pat
     assert env.step("anything").success == right
 
 
-LISTS = ["prompts, completions, answer", "completions, prompts, answer, **kw", "completions, **kw",
-         "*, prompts, completions, answer", "**kw"]  # fmt: skip
+LISTS = [
+    "prompts, completions, answer",
+    "completions, prompts, answer, **kw",
+    "completions, **kw",
+    "*, prompts, completions, answer",
+    "**kw",
+]
 
 
-RETURNED = ["marks", "tuple(marks)", "np.array(marks)", "torch.tensor(marks)", "[torch.tensor(m) for m in marks]",
-            "[np.float32(m) for m in marks]"]  # fmt: skip
+RETURNED = [
+    "marks",
+    "tuple(marks)",
+    "np.array(marks)",
+    "torch.tensor(marks)",
+    "[torch.tensor(m) for m in marks]",
+    "[np.float32(m) for m in marks]",
+]
 
 
 @pytest.mark.parametrize("taken", LISTS)

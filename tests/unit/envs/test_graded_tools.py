@@ -155,13 +155,18 @@ def test_what_goes_wrong_comes_back_in_words(env, text, outcome, words):
 
 
 def test_what_a_tool_does_to_its_arguments_is_not_what_was_said(tmp_path):
-    env = envs.load(made(tmp_path, more="""
+    env = envs.load(
+        made(
+            tmp_path,
+            more="""
         def drain(items: list) -> int:
             "Takes all items away."
             items.clear()
             return len(items)
         TOOLS = [drain]
-    """))  # fmt: skip
+    """,
+        )
+    )
     env.reset(env.tasks("train", 1, 0)[0])
     turn = env.step("drain([1, [2]])")
     assert turn.observation == "Result: 0" and turn.info["call"]["arguments"] == {"items": [1, [2]]}
@@ -325,13 +330,16 @@ def test_a_tool_that_does_not_return_is_given_up(tmp_path, tool):
 
 
 def test_in_lockstep_the_batches_do_not_depend_on_the_clock(tmp_path):
-    spec = made(tmp_path, more="""
+    spec = made(
+        tmp_path,
+        more="""
         def nap(ms: int) -> int:
             "Sleeps."
             time.sleep(ms / 1000)
             return ms
         TOOLS = [nap]
-    """)  # fmt: skip
+    """,
+    )
     sizes = []
     naps = iter(["nap(0)", "nap(60)", "nap(0)"])
     model = says(lambda c: "1" if "Result" in c else next(naps))
@@ -350,8 +358,15 @@ def test_the_record_holds_calls_as_nodes_and_the_conversation_as_it_was(tmp_path
     lines = iter(["multiply(4, 4)", "divide(1)", "16"])
     (episode,) = run_players(attempts(spec, 1), says(lambda c: next(lines)))
     assert [n.kind for n in episode.nodes] == [
-        "observation", "action", "tool", "observation", "action", "tool", "observation", "action"
-    ]  # fmt: skip
+        "observation",
+        "action",
+        "tool",
+        "observation",
+        "action",
+        "tool",
+        "observation",
+        "action",
+    ]
     tool = list(episode.nodes)[2]
     assert tool.data == {"name": "multiply", "arguments": {"a": 4, "b": 4}, "outcome": "ok"} and tool.text == "16"
     assert episode.outcomes == ["ok", "unknown"] and episode.stop == "env"

@@ -59,9 +59,18 @@ def test_another_thread_is_refused_because_time_could_not_be_limited_there(stub)
 
 @pytest.mark.parametrize(
     ("right", "answer", "same"),
-    [("1000", "1,000", True), ("9", "9.0", True), ("9", "the answer is $9$", True), ("72", "\\boxed{72}", True),
-     ("1/2", "0.5", True), ("9", "19", False), ("9", "no idea", False), ("9", "", False), ("9", "9**9**9**9", False)],
-)  # fmt: skip
+    [
+        ("1000", "1,000", True),
+        ("9", "9.0", True),
+        ("9", "the answer is $9$", True),
+        ("72", "\\boxed{72}", True),
+        ("1/2", "0.5", True),
+        ("9", "19", False),
+        ("9", "no idea", False),
+        ("9", "", False),
+        ("9", "9**9**9**9", False),
+    ],
+)
 def test_numbers_are_the_same_however_they_are_written(right, answer, same):
     pytest.importorskip("math_verify")
     assert checker("here")(right, answer) is same

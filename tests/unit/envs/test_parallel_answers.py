@@ -154,7 +154,7 @@ def test_nobody_after_reset_is_named():
         (on_step(4, lambda env, shown: {"a": {"success": "yes"}}), "a success that is none"),
         (on_step(4, lambda env, shown: {"a": {"action_mask": [1, 1, 1]}}), "none in those of reset"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_named_without_a_traceback(change, told):
     env = None
     with pytest.raises(EnvError, match=told) as error:
@@ -172,11 +172,12 @@ def test_what_does_not_fit_is_named_without_a_traceback(change, told):
         on_step(1, lambda env, shown: {agent: np.float32(1.0) for agent in "ab"}),
         on_step(1, lambda env, shown: {agent: np.array([[1]]) for agent in "ab"}),
         on_step(1, lambda env, shown: dict.fromkeys("ab", True)),
-        on_step(3, lambda env, shown: {}), on_step(4, lambda env, shown: None),
+        on_step(3, lambda env, shown: {}),
+        on_step(4, lambda env, shown: None),
         on_step(2, lambda env, shown: {agent: np.array([env.t == 3]) for agent in "ab"}),
         lambda env, shown: list(shown) if len(shown) == 5 else shown,
     ],
-)  # fmt: skip
+)
 def test_what_is_harmless_is_taken(change):
     frames = play(team(change=change))
     assert frames[3].terminated_B.all()
@@ -186,9 +187,11 @@ def test_what_is_harmless_is_taken(change):
 @pytest.mark.parametrize(
     ("trouble", "got"),
     [
-        (lambda: {}["x"], "KeyError"), (lambda: [][1], "IndexError: list index"), (lambda: 1 / 0, "ZeroDivisionError"),
+        (lambda: {}["x"], "KeyError"),
+        (lambda: [][1], "IndexError: list index"),
+        (lambda: 1 / 0, "ZeroDivisionError"),
     ],
-)  # fmt: skip
+)
 def test_an_exception_is_told_with_its_line(trouble, got):
     with pytest.raises(EnvError, match=rf"an environment broke\n  got: {got}(?s:.*)test_parallel_answers.py, line \d+"):
         play(team(change=on_step(0, lambda env, shown: trouble())))
@@ -198,15 +201,17 @@ def test_an_exception_is_told_with_its_line(trouble, got):
 @pytest.mark.parametrize(
     ("space", "seen", "row"),
     [
-        (Discrete(4), 2, [0, 0, 1, 0]), (Discrete(3, start=5), np.int64(5), [1, 0, 0]),
+        (Discrete(4), 2, [0, 0, 1, 0]),
+        (Discrete(3, start=5), np.int64(5), [1, 0, 0]),
         (MultiDiscrete([2, 3]), np.array([1, 0]), [0, 1, 1, 0, 0]),
         (MultiBinary(3), np.array([1, 0, 1], np.int8), [1, 0, 1]),
         (Tuple([Discrete(2), Box(-9, 9, (1,))]), (1, np.array([3.5], np.float32)), [0, 1, 3.5]),
         (Dict({"at": Box(-9, 9, (2,)), "who": Discrete(2)}), {"at": [4.0, 5.0], "who": 0}, [4, 5, 1, 0]),
         (Dict({"in": Dict({"x": Discrete(2)}), "y": Box(0, 9, (1, 2))}), {"in": {"x": 1}, "y": [[7, 8]]}, [0, 1, 7, 8]),
-        (Box(0, 255, (2,), np.uint8), np.array([0, 255], np.uint8), [0, 1]), (Box(-1, 1, ()), 0.5, [0.5]),
+        (Box(0, 255, (2,), np.uint8), np.array([0, 255], np.uint8), [0, 1]),
+        (Box(-1, 1, ()), 0.5, [0.5]),
     ],
-)  # fmt: skip
+)
 def test_spaces_become_rows(space, seen, row):
     width, flat = row_of(space, "agent a")
     assert width == len(row)
@@ -216,11 +221,17 @@ def test_spaces_become_rows(space, seen, row):
 @pytest.mark.parametrize(
     ("space", "seen"),
     [
-        (Discrete(4), 4), (Discrete(4), -1), (Discrete(4), 1.5), (Discrete(4, start=1), 0), (Discrete(4), None),
-        (MultiDiscrete([2, 3]), np.array([2, 0])), (Dict({"a": Discrete(2), "b": Discrete(2)}), {"a": 1}),
-        (Tuple([Discrete(2), Discrete(3)]), (1,)), (Dict({"a": Discrete(2), "b": Discrete(2)}), 1),
+        (Discrete(4), 4),
+        (Discrete(4), -1),
+        (Discrete(4), 1.5),
+        (Discrete(4, start=1), 0),
+        (Discrete(4), None),
+        (MultiDiscrete([2, 3]), np.array([2, 0])),
+        (Dict({"a": Discrete(2), "b": Discrete(2)}), {"a": 1}),
+        (Tuple([Discrete(2), Discrete(3)]), (1,)),
+        (Dict({"a": Discrete(2), "b": Discrete(2)}), 1),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_in_its_space_is_named(space, seen):
     with pytest.raises(EnvError, match=r"not in its space(?s:.*)agent a"):
         row_of(space, "agent a").flat(seen)
@@ -229,10 +240,14 @@ def test_what_is_not_in_its_space_is_named(space, seen):
 @pytest.mark.parametrize(
     "space",
     [
-        Box(0, 255, (84, 84, 3), np.uint8), Box(0, 1, (64, 64)), Dict({"eye": Box(0, 1, (210, 160)), "n": Discrete(2)}),
-        Tuple([Box(0, 255, (3, 40, 40), np.uint8)]), Box(0, 1, (20_000,)), Discrete(100_000),
+        Box(0, 255, (84, 84, 3), np.uint8),
+        Box(0, 1, (64, 64)),
+        Dict({"eye": Box(0, 1, (210, 160)), "n": Discrete(2)}),
+        Tuple([Box(0, 255, (3, 40, 40), np.uint8)]),
+        Box(0, 1, (20_000,)),
+        Discrete(100_000),
     ],
-)  # fmt: skip
+)
 def test_pictures_and_endless_rows_are_refused_with_what_to_do(space):
     with pytest.raises(BadInput, match=r"agent a\n  do: show"):
         row_of(space, "agent a")
@@ -292,10 +307,13 @@ def test_a_mask_beside_other_parts_of_an_observation_is_taken_out_of_it():
 @pytest.mark.parametrize(
     ("told", "success"),
     [
-        ({"a": {"success": True}, "b": {"success": False}}, 0.5), ({"a": {"is_success": 1.0}}, 1.0),
-        ({"a": {"success": np.array([0])}, "b": {}}, 0.0), ({}, np.nan), ({"a": {"score": 3}}, np.nan),
+        ({"a": {"success": True}, "b": {"success": False}}, 0.5),
+        ({"a": {"is_success": 1.0}}, 1.0),
+        ({"a": {"success": np.array([0])}, "b": {}}, 0.0),
+        ({}, np.nan),
+        ({"a": {"score": 3}}, np.nan),
     ],
-)  # fmt: skip
+)
 def test_success_in_the_infos_is_the_success_of_the_attempt(told, success):
     frames = play(team(change=on_step(4, lambda env, shown: told)), 3)
     np.testing.assert_array_equal(frames[3].info["success"], np.full(2, success, np.float32))
@@ -347,7 +365,7 @@ def test_the_limit_leaves_no_alarm_and_no_other_is_touched():
         ({"change": on_step(4, lambda env, shown: {"success": True})}, "infos of nobody: success"),
         ({"change": on_step(2, lambda env, shown: dict.fromkeys("ab", False)), "empties": False}, "no attempt ended"),
     ],
-)  # fmt: skip
+)
 def test_what_is_odd_is_told(named, told):
     assert any(told in odd for odd in oddities(team(**named), steps=20))
 
@@ -364,7 +382,7 @@ def test_nothing_is_odd_about_a_sound_one():
         (on_step(4, lambda env, shown: {0: {"action_mask": [1, 1, 1]}}), "agents 0"),
         (on_step(1, lambda env, shown: {0: "x", 1: 1.0}), "agent 0"),
     ],
-)  # fmt: skip
+)
 def test_agents_may_be_called_by_numbers(change, told):
     agents = {"possible_agents": (0, 1)}
     assert play(team(**agents))[3].terminated_B.all()

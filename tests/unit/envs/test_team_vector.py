@@ -73,11 +73,13 @@ def test_a_frame_outlives_its_environment():
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
-        ("raise", r"(?s)the physics exploded.*copy [0-5]"), ("nan", r"observation is not finite(?s:.*)agent a, step 2"),
+        ("raise", r"(?s)the physics exploded.*copy [0-5]"),
+        ("nan", r"observation is not finite(?s:.*)agent a, step 2"),
         ("inf reward", r"a reward is not finite(?s:.*)agent a, step 2"),
-        ("new agent", r"changed its agents(?s:.*)a, c(?s:.*)a, b"), ("longer", "changed what its agents see"),
+        ("new agent", r"changed its agents(?s:.*)a, c(?s:.*)a, b"),
+        ("longer", "changed what its agents see"),
     ],
-)  # fmt: skip
+)
 def test_trouble_is_told(place, trouble, told):
     env = counters(place, 2, n_envs=6, trouble=trouble)
     env.reset(0)

@@ -17,9 +17,18 @@ from evolvent.evaluate.pages.report import write_report
 from sample_language_run import RULES, sample_credit, sample_language_run
 
 EVIL = (
-    "</script><script>alert(1)</script>", "<!-- <script>", "\"'`&<img src=x onerror=alert(2)>", "\x00\x1b[2J\x7f\x85",
-    "\ud800 half \udfff", "\u202e txt \u2066\u200f", "שלום עולם", "]]>", "&lt;b&gt;", "\u2028\u2029", "",
-)  # fmt: skip
+    "</script><script>alert(1)</script>",
+    "<!-- <script>",
+    "\"'`&<img src=x onerror=alert(2)>",
+    "\x00\x1b[2J\x7f\x85",
+    "\ud800 half \udfff",
+    "\u202e txt \u2066\u200f",
+    "שלום עולם",
+    "]]>",
+    "&lt;b&gt;",
+    "\u2028\u2029",
+    "",
+)
 
 
 def book(tmp_path, content):

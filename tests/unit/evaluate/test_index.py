@@ -71,10 +71,14 @@ def test_a_run_that_an_error_ended_says_so_until_it_goes_on(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "content", "says"),
-    [("config.json", '{"algo": 3', "not JSON"), ("config.json", '{"schema": 9}', "another version"),
-     ("config.json", '{"schema": 1}', "KeyError"), ("summary.json", "[]", "something else"),
-     ("summary.json", '{"score": {"value": "much"}}', "a part is missing or is something else")],
-)  # fmt: skip
+    [
+        ("config.json", '{"algo": 3', "not JSON"),
+        ("config.json", '{"schema": 9}', "another version"),
+        ("config.json", '{"schema": 1}', "KeyError"),
+        ("summary.json", "[]", "something else"),
+        ("summary.json", '{"score": {"value": "much"}}', "a part is missing or is something else"),
+    ],
+)
 def test_a_broken_run_is_named_and_the_others_are_shown(tmp_path, name, content, says):
     sample_run(tmp_path / "good", tasks=4)
     sample_run(tmp_path / "bad", tasks=4)

@@ -78,8 +78,11 @@ def test_long_texts_stay_on_one_plain_line():
 
 def test_tables_align():
     assert plain_table(["a", "long"], [["x", "1"], ["yy", "22"]], [False, True]) == [
-        "a   long", "--  ----", "x      1", "yy    22",
-    ]  # fmt: skip
+        "a   long",
+        "--  ----",
+        "x      1",
+        "yy    22",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -62,12 +62,27 @@ def test_nothing_is_fetched_and_nothing_runs(page):
 
 def test_every_part_is_there(page):
     for part in (
-        "memlift on analyst", "qwen2.5-coder-1.5b", "held-out success after learning", "95 % interval",
-        "exact McNemar p", "Success while learning", "Phases", "Passes over the tasks", "The most valuable memories",
-        "right in 13 of 14 attempts", "The least valuable memories", "adds −0.31 [−0.52", "Health of the memory",
-        "outcomes a memory", "Every task", "shown: m1, m11", "left out on purpose: m30", "SELECT COUNT(*)",
-        "Every field", "evolvent run memlift --seed 0",
-    ):  # fmt: skip
+        "memlift on analyst",
+        "qwen2.5-coder-1.5b",
+        "held-out success after learning",
+        "95 % interval",
+        "exact McNemar p",
+        "Success while learning",
+        "Phases",
+        "Passes over the tasks",
+        "The most valuable memories",
+        "right in 13 of 14 attempts",
+        "The least valuable memories",
+        "adds −0.31 [−0.52",
+        "Health of the memory",
+        "outcomes a memory",
+        "Every task",
+        "shown: m1, m11",
+        "left out on purpose: m30",
+        "SELECT COUNT(*)",
+        "Every field",
+        "evolvent run memlift --seed 0",
+    ):
         assert part in page.words, part
     assert page.tags.count("svg") == 2 and page.tags.count("details") >= 7
 

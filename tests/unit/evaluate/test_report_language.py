@@ -33,16 +33,37 @@ def folder(tmp_path_factory):
 def test_every_part_is_there(folder):
     page = Page(html(folder))
     for part in (
-        "poad on overcooked:tomato-salad", "smollm2-135m", "1,280 attempts", "40 updates", "40.3k tokens sampled",
-        "held-out return, greedy, 95 % interval", "before learning, 95 % interval", "answers sampled, 95 %",
+        "poad on overcooked:tomato-salad",
+        "smollm2-135m",
+        "1,280 attempts",
+        "40 updates",
+        "40.3k tokens sampled",
+        "held-out return, greedy, 95 % interval",
+        "before learning, 95 % interval",
+        "answers sampled, 95 %",
         "random play, 95 %",
-        "Held-out tasks solved:", "Return of an attempt", "Success", "Warnings", "(update 3, 23)",
-        "docs/when-it-does-not-learn.md#no-difference", "Credit of every token", "Attempts, first and last",
-        "after 32 attempts", "after 1,280 attempts", "entropy where there is a choice, nats", "loss",
+        "Held-out tasks solved:",
+        "Return of an attempt",
+        "Success",
+        "Warnings",
+        "(update 3, 23)",
+        "docs/when-it-does-not-learn.md#no-difference",
+        "Credit of every token",
+        "Attempts, first and last",
+        "after 32 attempts",
+        "after 1,280 attempts",
+        "entropy where there is a choice, nats",
+        "loss",
         "distance from the reference",
-        "Always 0: tokens clipped below.", "groups in which all earned the same", "tokens of an attempt",
-        "tokens a second, sampling", "learn 57 %", "Evaluations", "Every field", "evolvent run poad --seed 0",
-    ):  # fmt: skip
+        "Always 0: tokens clipped below.",
+        "groups in which all earned the same",
+        "tokens of an attempt",
+        "tokens a second, sampling",
+        "learn 57 %",
+        "Evaluations",
+        "Every field",
+        "evolvent run poad --seed 0",
+    ):
         assert part in page.words, part
     assert "environment steps" not in page.words and not page.links
 
@@ -102,8 +123,13 @@ def test_samples_are_the_first_and_the_extremes_of_the_last_update():
     records += [attempt(24, r) for r in (0.3, 0.9, 0.1, 0.5, 0.7)]
     chosen = report_language.first_and_last(iter(records))
     assert [(r["step"], r["nodes"][0]["reward"]) for r in chosen] == [
-        (8, 0.0), (8, 1.0), (24, 0.1), (24, 0.3), (24, 0.7), (24, 0.9),
-    ]  # fmt: skip
+        (8, 0.0),
+        (8, 1.0),
+        (24, 0.1),
+        (24, 0.3),
+        (24, 0.7),
+        (24, 0.9),
+    ]
     assert len(report_language.first_and_last(records[:3])) == 3 and report_language.first_and_last([]) == []
 
 

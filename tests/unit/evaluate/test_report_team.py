@@ -37,12 +37,29 @@ def test_every_part_is_there(tmp_path):
     (folder / "behaviour.png").write_bytes(png.encode(np.zeros((4, 6, 3), np.uint8)))
     page = Page(write_report(folder).read_text(encoding="utf-8"))
     for part in (
-        "mat on spread:n=3", "3 agents", "96,000 environment steps", "60 updates", "return, greedy, 95 % interval",
-        "return, actions sampled", "return, random actions", "Return of an attempt", "Success", "What it does",
-        "Who earned the advantage", "agent0", "Learning in numbers", "policy loss", "entropy",
-        "What the environment tells", "covered", "Where the time goes", "environment steps a second", "Evaluations",
-        "Every field", "evolvent run mat --seed 0",
-    ):  # fmt: skip
+        "mat on spread:n=3",
+        "3 agents",
+        "96,000 environment steps",
+        "60 updates",
+        "return, greedy, 95 % interval",
+        "return, actions sampled",
+        "return, random actions",
+        "Return of an attempt",
+        "Success",
+        "What it does",
+        "Who earned the advantage",
+        "agent0",
+        "Learning in numbers",
+        "policy loss",
+        "entropy",
+        "What the environment tells",
+        "covered",
+        "Where the time goes",
+        "environment steps a second",
+        "Evaluations",
+        "Every field",
+        "evolvent run mat --seed 0",
+    ):
         assert part in page.words, part
     assert "success mean" not in page.words and "steps per s" not in page.words
     assert page.links[0].startswith("data:image/png;base64,") and len(page.links) == 1 and "../" in page.ways
@@ -145,9 +162,13 @@ def test_levels_and_points_stay_inside_their_picture():
     none = [None] * 50
     lines = [Curve("raw", x, x, none, none, 0, "points"), Curve("mean", x, x, none, none, 0, "line")]
     svg = curves(
-        [*lines, Curve("chance", [0.0], [-30.0], [-40.0], [-20.0], 1, "level")], ticks=step_ticks(49), x_label="x",
-        y_label="y", rates=False, size=(300, 170),
-    )  # fmt: skip
+        [*lines, Curve("chance", [0.0], [-30.0], [-40.0], [-20.0], 1, "level")],
+        ticks=step_ticks(49),
+        x_label="x",
+        y_label="y",
+        rates=False,
+        size=(300, 170),
+    )
     Page(svg)
     numbers = [float(v) for v in re.findall(r'\b(?:cy|y1|y2|y)="(-?[\d.]+)"', svg)]
     assert numbers and all(0 <= v <= 170 for v in numbers)

@@ -44,9 +44,12 @@ RANDOM = {"name": "random actions", "value": 0.2, "ci95": [0.1, 0.3]}
 
 @pytest.mark.parametrize(
     ("score", "ends", "state", "words"),
-    [(0.6, [0.5, 0.7], "better", "Better than random actions."), (0.0, [-0.05, 0.05], "worse", "Worse than random"),
-     (0.25, [0.15, 0.35], "same", "Not shown to differ from random actions.")],
-)  # fmt: skip
+    [
+        (0.6, [0.5, 0.7], "better", "Better than random actions."),
+        (0.0, [-0.05, 0.05], "worse", "Worse than random"),
+        (0.25, [0.15, 0.35], "same", "Not shown to differ from random actions."),
+    ],
+)
 def test_better_worse_and_no_different(score, ends, state, words):
     said = levels(score, ends, baseline=RANDOM)
     assert said.state == state and said.sentence.startswith(words) and "One seed" in said.note
@@ -128,14 +131,17 @@ def test_the_next_command_is_the_runs_own():
 
 def test_every_kind_of_run_has_a_verdict(tmp_path):
     made = {
-        "memory": sample_run(tmp_path / "m"), "language": sample_language_run(tmp_path / "l"),
-        "team": sample_team_run(tmp_path / "t"), "search": sample_search_run(tmp_path / "s", tasks=24),
-    }  # fmt: skip
+        "memory": sample_run(tmp_path / "m"),
+        "language": sample_language_run(tmp_path / "l"),
+        "team": sample_team_run(tmp_path / "t"),
+        "search": sample_search_run(tmp_path / "s", tasks=24),
+    }
     starts = {
-        "memory": "Better than no memory on held-out tasks", "language": "Better than before learning and random",
+        "memory": "Better than no memory on held-out tasks",
+        "language": "Better than before learning and random",
         "team": "Better than random actions.",
         "search": "greedy: not shown to differ from cot_sc; worse than mcts_rollout.",
-    }  # fmt: skip
+    }
     for kind, path in made.items():
         opened = RunFolder.open(path)
         said = of_run(opened.manifest(), opened.summary(), opened.read_metrics(), path)
@@ -159,12 +165,19 @@ def test_a_run_that_goes_on_has_none_yet(tmp_path):
 @pytest.mark.parametrize(
     ("states", "whole"),
     [
-        (["better"], "better"), (["better", "better"], "better"), (["better", "same"], "same"),
-        (["better", "unknown"], "same"), (["better", "worse"], "same"), (["worse", "same"], "worse"),
-        (["same", "worse"], "worse"), (["worse", "better"], "same"), (["same"], "same"),
-        (["unknown"], "unknown"), ([], "unknown"),
+        (["better"], "better"),
+        (["better", "better"], "better"),
+        (["better", "same"], "same"),
+        (["better", "unknown"], "same"),
+        (["better", "worse"], "same"),
+        (["worse", "same"], "worse"),
+        (["same", "worse"], "worse"),
+        (["worse", "better"], "same"),
+        (["same"], "same"),
+        (["unknown"], "unknown"),
+        ([], "unknown"),
     ],
-)  # fmt: skip
+)
 def test_a_colour_says_no_more_than_the_sentence(states, whole):
     found = tuple(Against(f"arm {i}", state, "") for i, state in enumerate(states))
     said = Verdict(sentence_of(found), against=found)

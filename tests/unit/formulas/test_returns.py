@@ -20,9 +20,14 @@ def world(seed, shape=SHAPE):
     inside = ~(over | cut)[:-1]
     after[:-1][inside] = value[1:][inside]  # going on: the next row's value; ending: the value of the last observation
     return {
-        "r": rng.normal(size=shape), "v": value, "nv": after, "over": over, "cut": cut,
-        "gamma": rng.uniform(0.5, 1, shape), "gae_lambda": rng.uniform(0, 1, shape),
-    }  # fmt: skip
+        "r": rng.normal(size=shape),
+        "v": value,
+        "nv": after,
+        "over": over,
+        "cut": cut,
+        "gamma": rng.uniform(0.5, 1, shape),
+        "gae_lambda": rng.uniform(0, 1, shape),
+    }
 
 
 def slow_gae(w, at):

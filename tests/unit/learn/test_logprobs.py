@@ -26,9 +26,17 @@ def folder(tmp_path_factory):
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("tiny")
     config = transformers.LlamaConfig(
-        vocab_size=len(WORDS) + 2, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=128, bos_token_id=0, eos_token_id=1, initializer_range=0.5,
-    )  # fmt: skip
+        vocab_size=len(WORDS) + 2,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        bos_token_id=0,
+        eos_token_id=1,
+        initializer_range=0.5,
+    )
     transformers.LlamaForCausalLM(config).save_pretrained(path)
     vocabulary = {word: i for i, word in enumerate(["<s>", "</s>", *WORDS])}
     model = tokenizers.models.WordLevel(vocabulary, unk_token="<s>")

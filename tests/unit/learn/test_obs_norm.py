@@ -64,7 +64,7 @@ def test_far_values_are_clipped_and_agents_of_different_sizes_have_their_own():
 
 @pytest.mark.parametrize(
     ("sizes", "factor"), [((1, 1), 1), ((1, 1000), 1000), ((1e-3, 1), 1000), ((5, 100), 20), ((2,), 1)]
-)  # fmt: skip
+)
 def test_the_factor_between_features(sizes, factor):
     norm = ObsNorm(len(sizes))
     norm.update(torch.randn(4000, 1, len(sizes), generator=torch.Generator().manual_seed(0)) * torch.tensor(sizes))

@@ -64,9 +64,7 @@ def test_top_k_is_exact_with_filters_and_ties(bank):
         for kinds in (None, ["a"], ["a", "none"]):
             seq, sim = index.search(table[query], limit=20, subset=Subset(kinds))
             truth = np.round((stored * table[query]).sum(1), 6)
-            able = [
-                i for i in range(500) if i not in (3, 104, 250) and (kinds is None or "ab"[i % 2] in kinds)
-            ]  # fmt: skip
+            able = [i for i in range(500) if i not in (3, 104, 250) and (kinds is None or "ab"[i % 2] in kinds)]
             best = sorted(able, key=lambda i: (-truth[i], i))[:20]
             assert seq.tolist() == [i + 1 for i in best]
             assert sim.tolist() == truth[best].tolist()

@@ -90,9 +90,17 @@ def test_whole_questions_are_held_out_and_an_estimate_that_tells_nothing_does_no
     assert not memento.better(config, by_heart)
     held = [zlib.crc32(q.encode()) % memento.HELD_OUT == 0 for q in questions]
     few = [i for i in range(n) if not held[i]] + [i for i in range(n) if held[i]][:4]
-    assert not memento.better(config, told._replace(
-        question_P=[questions[i] for i in few], case_P=few, query_PD=told.query_PD[few], key_PD=told.key_PD[few],
-        success_P=told.success_P[few], reward_P=told.reward_P[few]))  # fmt: skip
+    assert not memento.better(
+        config,
+        told._replace(
+            question_P=[questions[i] for i in few],
+            case_P=few,
+            query_PD=told.query_PD[few],
+            key_PD=told.key_PD[few],
+            success_P=told.success_P[few],
+            reward_P=told.reward_P[few],
+        ),
+    )
 
 
 def test_the_same_store_ranks_the_same_again_and_a_voided_outcome_is_not_learned_from(tmp_path):

@@ -68,8 +68,12 @@ def test_a_rollback_keeps_a_later_quarantine_and_takes_back_archive_and_supersed
     done = memory.rollback(r, "a bad day")
     assert done.kept == (other,)
     assert statuses(memory) == {
-        root: "active", child: "active", grandchild: "active", other: "quarantined", newer: "archived",
-    }  # fmt: skip
+        root: "active",
+        child: "active",
+        grandchild: "active",
+        other: "quarantined",
+        newer: "archived",
+    }
     assert memory.get(grandchild).superseded_by is None
     memory.rollback(before, "the day was not that bad")  # forward again
     assert statuses(memory)[grandchild] == "superseded" and memory.get(grandchild).superseded_by == newer
@@ -104,8 +108,9 @@ def test_the_log_tells_each_act_once(memory):
     archived = memory.archive(root, "old")
     told = audit(memory)["acts"]
     assert [(act["id"], act["verb"], act["memories"], act["reason"]) for act in told] == [
-        (archived.act, "archive", 1, "old"), (quarantined.act, "quarantine", 3, "injected"),
-    ]  # fmt: skip
+        (archived.act, "archive", 1, "old"),
+        (quarantined.act, "quarantine", 3, "injected"),
+    ]
 
 
 @pytest.mark.parametrize("to", ["r99", "yesterday", "m1", "", float("nan"), float("inf"), None, True, "r"])

@@ -57,16 +57,28 @@ def test_what_fits_nothing_gets_nothing(memory):
 @pytest.mark.parametrize(
     ("right", "task", "wrong"),
     [
-        ("Return shoes that do not fit", "The boots I bought from you are too small",
-         "How do I polish the boots I bought?"),
-        ("Reschedule a surgery", "I can't come in for my operation on that date",
-         "On what date does my contract come in force?"),
-        ("Memory leak in a long-running service", "The daemon eats more and more RAM until it is killed",
-         "Until when is the daemon of the printer supported?"),
-        ("Grow tomatoes on a balcony", "Vegetables in pots when you only have an apartment",
-         "When do you only pay for an apartment in cash?"),
+        (
+            "Return shoes that do not fit",
+            "The boots I bought from you are too small",
+            "How do I polish the boots I bought?",
+        ),
+        (
+            "Reschedule a surgery",
+            "I can't come in for my operation on that date",
+            "On what date does my contract come in force?",
+        ),
+        (
+            "Memory leak in a long-running service",
+            "The daemon eats more and more RAM until it is killed",
+            "Until when is the daemon of the printer supported?",
+        ),
+        (
+            "Grow tomatoes on a balcony",
+            "Vegetables in pots when you only have an apartment",
+            "When do you only pay for an apartment in cash?",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_nearest_stays_however_many_keys_share_words_with_the_task(right, task, wrong):
     many = [wrong, *(f"{wrong} ({i})" for i in range(30))]  # more than a pool holds, all more relevant by their words
     with Memory(sync="normal") as memory:

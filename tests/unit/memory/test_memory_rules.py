@@ -170,12 +170,16 @@ def test_a_rule_file_that_cannot_be_loaded_has_a_code(tmp_path, own):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        ("None", "no Ranking"), ("Ranking(np.zeros(1))", "score"),
-        ("Ranking(np.full(2, np.nan))", "score is not an array of 2"), ("Ranking([1.0, 0.0])", "score is not an array"),
-        ("Ranking(np.zeros(2), best=[7])", "different rows of 2"), ("Ranking(np.zeros(2), best=[0, 0])", "best"),
-        ("Ranking(np.zeros(2), best=[0, 1])", "at most 1"), ("Ranking(np.zeros(2), omit=[2.0, 0.0])", "omit is not"),
+        ("None", "no Ranking"),
+        ("Ranking(np.zeros(1))", "score"),
+        ("Ranking(np.full(2, np.nan))", "score is not an array of 2"),
+        ("Ranking([1.0, 0.0])", "score is not an array"),
+        ("Ranking(np.zeros(2), best=[7])", "different rows of 2"),
+        ("Ranking(np.zeros(2), best=[0, 0])", "best"),
+        ("Ranking(np.zeros(2), best=[0, 1])", "at most 1"),
+        ("Ranking(np.zeros(2), omit=[2.0, 0.0])", "omit is not"),
     ],
-)  # fmt: skip
+)
 def test_a_rank_that_no_receipt_can_hold_is_told(tmp_path, answer, told):
     path = tmp_path / "odd.py"
     path.write_text(OWN.replace("return Ranking(np.array(pool.ids, np.float64))", f"return {answer}"))
@@ -188,12 +192,14 @@ def test_a_rank_that_no_receipt_can_hold_is_told(tmp_path, answer, told):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ("(m, 0.5)", "no Change"), ('Change(m + 99, "shown", q, q, r)', "neither shown nor led"),
+        ("(m, 0.5)", "no Change"),
+        ('Change(m + 99, "shown", q, q, r)', "neither shown nor led"),
         ('Change(m, "shown", q, float("nan"), r)', "than finite"),
         ('Change(m, "shown", q, q, r, weight=float("inf"))', "than finite"),
-        ('Change(m, "shown", q, None, r)', "than finite"), ('Change(m, "shown", q, np.float32(1), r)', "than finite"),
+        ('Change(m, "shown", q, None, r)', "than finite"),
+        ('Change(m, "shown", q, np.float32(1), r)', "than finite"),
     ],
-)  # fmt: skip
+)
 def test_credit_that_no_ledger_can_hold_is_told_and_nothing_is_written(tmp_path, change, told):
     path = tmp_path / "odd.py"
     path.write_text(OWN.replace('Change(m, "shown", q, max(q, r), r, step=1.0)', change))

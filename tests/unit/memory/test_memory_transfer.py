@@ -61,9 +61,11 @@ def test_an_export_holds_every_row_and_is_stable(store, export, tmp_path):
     assert transfer.export_jsonl(store, stream) == told and stream.getvalue() == export.read_bytes()
     lines = [json.loads(line) for line in export.read_bytes().splitlines()]
     assert lines[0] == {
-        "format": "evolvent memory", "schema": schema.VERSION, "embedder": "hash:32",
+        "format": "evolvent memory",
+        "schema": schema.VERSION,
+        "embedder": "hash:32",
         "reward_range": {"default": [0.0, 1.0]},
-    }  # fmt: skip
+    }
     assert lines[-1] == {"end": {"rows": len(lines) - 2, "sha256": told.digest}} and told.digest == transfer.digest(
         store
     )

@@ -70,9 +70,12 @@ def test_inside_the_allowed_actions_it_draws_as_the_sampler_does(model, temperat
     wanted = asks(model, 40)
     said = Acting(model, "trie", temperature)(wanted)
     sampled = model.sample(
-        [a.prompt for a in wanted], max_tokens=8, temperature=temperature, seeds=[a.seed for a in wanted],
+        [a.prompt for a in wanted],
+        max_tokens=8,
+        temperature=temperature,
+        seeds=[a.seed for a in wanted],
         allowed=[list(a.choices) for a in wanted],
-    )  # fmt: skip
+    )
     assert len({s.choice for s in said}) > 1 or temperature == 0.0
     for one, other in zip(said, sampled, strict=True):
         assert one.token_ids.tolist() == other.token_ids.tolist() and one.text == other.text

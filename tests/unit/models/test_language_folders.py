@@ -205,11 +205,16 @@ def test_adapters_of_a_relative_base_load_from_anywhere(folder, tmp_path, monkey
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("smollm-135m", "smollm2-135m"), ("SmolLM2-135M", "smollm2-135m"), ("smollm2-135", "smollm2-135m"),
-        ("gemma-270m", "gemma-3-270m"), ("gemma3-270m", "gemma-3-270m"), ("qwen-2.5-coder-1.5b", "qwen2.5-coder-1.5b"),
-        ("qwen2.5-coder", "qwen2.5-coder-1.5b"), ("smolm2-135m", "smollm2-135m"),
+        ("smollm-135m", "smollm2-135m"),
+        ("SmolLM2-135M", "smollm2-135m"),
+        ("smollm2-135", "smollm2-135m"),
+        ("gemma-270m", "gemma-3-270m"),
+        ("gemma3-270m", "gemma-3-270m"),
+        ("qwen-2.5-coder-1.5b", "qwen2.5-coder-1.5b"),
+        ("qwen2.5-coder", "qwen2.5-coder-1.5b"),
+        ("smolm2-135m", "smollm2-135m"),
     ],
-)  # fmt: skip
+)
 def test_a_known_name_that_is_misspelt_is_told_without_asking_the_hub(name, meant, monkeypatch):
     monkeypatch.setattr(load, "import_transformers", lambda: pytest.fail("the hub was asked"))
     for place in (lambda: load.source(name), lambda: models.load(f"train:{name}"), lambda: models.load(name)):

@@ -109,9 +109,13 @@ def test_a_search_evaluates_what_is_in_its_tree(model):
     for keep in (False, True):
         worlds = [envs.load("game24:shots=1") for _ in range(2)]
         grower = Grower(
-            worlds, Manner(Plain(model)), Acting(model, "sum"), (3,), 4,
+            worlds,
+            Manner(Plain(model)),
+            Acting(model, "sum"),
+            (3,),
+            4,
             keeping=model.keeping if keep else nullcontext,
-        )  # fmt: skip
+        )
         search, space = grower.grow(
             worlds[0].tasks("heldout", 2, 0), lambda s: mcts_rollout.run(s, mcts_rollout.Config(simulations=6)), seed=0
         )
@@ -169,9 +173,15 @@ def test_a_search_over_listed_actions_is_the_same_and_reads_less(model, monkeypa
     for keep in (False, True):
         seen = stepped(model, monkeypatch)
         grower = Grower(
-            worlds, Manner(Plain(model), transcript=True), Acting(model, "sum"), (3,), 4, "answer", decode=model.decode,
+            worlds,
+            Manner(Plain(model), transcript=True),
+            Acting(model, "sum"),
+            (3,),
+            4,
+            "answer",
+            decode=model.decode,
             keeping=model.keeping if keep else nullcontext,
-        )  # fmt: skip
+        )
         search, _ = grower.grow(
             worlds[0].tasks("heldout", 2, 0), lambda s: mcts_rollout.run(s, mcts_rollout.Config(simulations=6)), seed=0
         )

@@ -56,8 +56,9 @@ def test_a_completion_depends_on_its_own_seed_alone(model, prompts):
         same(a, b)
     assert len({d.text for d in together}) > 6
     model.max_kv_tokens, kept = 60, model.max_kv_tokens
-    for a, b in zip(together, model.sample(prompts, n=3, max_tokens=15, seeds=[7, 8, 9, 7, 1, 2, 3, 4, 5, 7, 8, 9]),
-                    strict=True):  # fmt: skip
+    for a, b in zip(
+        together, model.sample(prompts, n=3, max_tokens=15, seeds=[7, 8, 9, 7, 1, 2, 3, 4, 5, 7, 8, 9]), strict=True
+    ):
         same(a, b)
     model.max_kv_tokens = kept
 
@@ -151,8 +152,10 @@ def test_it_is_a_model_like_any_other(model):
         model.generate("x", grammar='root ::= "y"')
     assert model.generate("x", temperature=2.0, seed=1, max_tokens=5).logp == pytest.approx(
         model.logprobs([Row(model.encode("x"), model.generate("x", temperature=2.0, seed=1, max_tokens=5).token_ids)])
-        .logp_K.detach().numpy(), abs=GAP,
-    )  # fmt: skip
+        .logp_K.detach()
+        .numpy(),
+        abs=GAP,
+    )
 
 
 def test_a_closed_model_says_so(tmp_path):
@@ -189,5 +192,7 @@ def test_other_kinds_of_models(tmp_path, kind, settings):
 
 def test_a_kind_that_cannot_be_shared_is_refused(tmp_path):
     with pytest.raises(ModelError, match="cannot be sampled and trained"):
-        language.load(tiny_language.write(tmp_path / "m", kind="Gemma2Config", head_dim=8, final_logit_softcapping=1.0),
-                      dtype="float32")  # fmt: skip
+        language.load(
+            tiny_language.write(tmp_path / "m", kind="Gemma2Config", head_dim=8, final_logit_softcapping=1.0),
+            dtype="float32",
+        )

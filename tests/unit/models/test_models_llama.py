@@ -15,9 +15,15 @@ pytestmark = pytest.mark.model
 HEAD = "You are in a house and tidy up: take each loose thing, then put it in its usual place.\n\n"
 PROMPT = HEAD + "In the kitchen. Loose things: dirty fork, apple. Holding: nothing.\n>"
 COMMANDS = [
-    " take the dirty fork", " take the apple", " open the door to the north", " put the apple in the fridge",
-    " look around", " take the dirty fork and wash it", " go north", " take the apple",
-]  # fmt: skip
+    " take the dirty fork",
+    " take the apple",
+    " open the door to the north",
+    " put the apple in the fridge",
+    " look around",
+    " take the dirty fork and wash it",
+    " go north",
+    " take the apple",
+]
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +122,11 @@ def test_scores_do_not_depend_on_order_or_history(model):
 
 
 def test_many_long_continuations_stay_within_rounding(model):
-    many = [f" SELECT COUNT(*) FROM flights WHERE month={m} AND {c} IS NULL AND day>{m}\n" for m in range(1, 5)
-            for c in ("dep_time", "arr_time", "tailnum", "air_time", "dest")]  # fmt: skip
+    many = [
+        f" SELECT COUNT(*) FROM flights WHERE month={m} AND {c} IS NULL AND day>{m}\n"
+        for m in range(1, 5)
+        for c in ("dep_time", "arr_time", "tailnum", "air_time", "dest")
+    ]
     scored = model.score(PROMPT, many)
     for i in (0, 11, 19):
         n = len(model.tokenize(many[i], special=False))
@@ -147,15 +156,30 @@ def test_probabilities_of_all_first_tokens_sum_to_one(model):
 
 # ------------------------------------------------------------------------------------------------ constraints
 SCHEMAS = [
-    {"type": "object", "properties": {"name": {"type": "string", "maxLength": 8}, "n": {"type": "integer"}},
-     "required": ["name"]},
-    {"type": "object",
-     "properties": {"a": {"type": "boolean"}, "b": {"type": ["null", "number"]}, "c": {"const": "x"}}},
+    {
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 8}, "n": {"type": "integer"}},
+        "required": ["name"],
+    },
+    {
+        "type": "object",
+        "properties": {"a": {"type": "boolean"}, "b": {"type": ["null", "number"]}, "c": {"const": "x"}},
+    },
     {"type": "array", "items": {"enum": ["ja", 'n"ein', 3, None]}, "minItems": 2, "maxItems": 4},
-    {"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object", "required": ["v"], "properties": {
-        "v": {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1, "maxLength": 3}]},
-        "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 1}}}}},
-]  # fmt: skip
+    {
+        "$ref": "#/$defs/tree",
+        "$defs": {
+            "tree": {
+                "type": "object",
+                "required": ["v"],
+                "properties": {
+                    "v": {"anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1, "maxLength": 3}]},
+                    "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}, "maxItems": 1},
+                },
+            }
+        },
+    },
+]
 
 
 def fits(value, schema, root):
@@ -166,8 +190,15 @@ def fits(value, schema, root):
         return any(fits(value, s, root) for s in schema["anyOf"])
     if "const" in schema or "enum" in schema:
         return value in schema.get("enum", [schema.get("const")])
-    kinds = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool,
-             "null": type(None)}  # fmt: skip
+    kinds = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "integer": int,
+        "number": (int, float),
+        "boolean": bool,
+        "null": type(None),
+    }
     names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     if not any(isinstance(value, kinds[k]) for k in names):
         return False

@@ -53,8 +53,7 @@ def test_tokens_and_log_probabilities_are_the_local_model_s(server):
 def test_constraints_reach_the_server(server):
     remote = Remote("smollm2", server)
     assert remote.generate("Yes?", grammar='root ::= " yes" | " no"').text in (" yes", " no")
-    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"],
-              "additionalProperties": False}  # fmt: skip
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
     assert isinstance(json.loads(remote.generate("JSON:", json_schema=schema, max_tokens=40).text)["a"], int)
 
 
@@ -100,11 +99,30 @@ def endpoint():
 
 
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9, "prompt_tokens_details": {"cached_tokens": 5}}
-CHAT = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "usage": USAGE, "choices": [
-    {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello; there"}}]}  # fmt: skip
-TEXT = {"id": "x", "object": "text_completion", "created": 0, "model": "m", "usage": USAGE, "choices": [
-    {"index": 0, "finish_reason": "stop", "text": " a b", "token_ids": [5, 6],
-     "logprobs": {"tokens": [" a", " b"], "token_logprobs": [-0.5, -0.25]}}]}  # fmt: skip
+CHAT = {
+    "id": "x",
+    "object": "chat.completion",
+    "created": 0,
+    "model": "m",
+    "usage": USAGE,
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello; there"}}],
+}
+TEXT = {
+    "id": "x",
+    "object": "text_completion",
+    "created": 0,
+    "model": "m",
+    "usage": USAGE,
+    "choices": [
+        {
+            "index": 0,
+            "finish_reason": "stop",
+            "text": " a b",
+            "token_ids": [5, 6],
+            "logprobs": {"tokens": [" a", " b"], "token_logprobs": [-0.5, -0.25]},
+        }
+    ],
+}
 
 
 def test_an_endpoint_without_completions_is_asked_by_chat_from_then_on(endpoint):
@@ -128,10 +146,19 @@ def test_rate_limits_and_server_errors_are_tried_again(endpoint):
 
 
 NO_COMPLETIONS = [
-    {"choices": []}, {"choices": None}, {"ok": 1}, {"error": {"message": "model overloaded"}}, b"<html>log in</html>",
-    b'{"choices": [{"te', b" <html>", [], "hello", {**TEXT, "choices": [{**TEXT["choices"][0], "text": ["a"]}]},
-    {**TEXT, "choices": "abc"}, {**TEXT, "choices": [7]},
-]  # fmt: skip
+    {"choices": []},
+    {"choices": None},
+    {"ok": 1},
+    {"error": {"message": "model overloaded"}},
+    b"<html>log in</html>",
+    b'{"choices": [{"te',
+    b" <html>",
+    [],
+    "hello",
+    {**TEXT, "choices": [{**TEXT["choices"][0], "text": ["a"]}]},
+    {**TEXT, "choices": "abc"},
+    {**TEXT, "choices": [7]},
+]
 
 
 @pytest.mark.parametrize("chat", [False, True])
@@ -214,8 +241,12 @@ def test_a_chat_that_refuses_log_probabilities_is_asked_without(endpoint):
 
 
 def test_tokens_without_their_log_probabilities_are_no_record(endpoint):
-    for lacking in ({"token_ids": None}, {"token_ids": [5]}, {"logprobs": None},
-                    {"logprobs": {"tokens": [" a", " b"], "token_logprobs": [-0.5, None]}}):  # fmt: skip
+    for lacking in (
+        {"token_ids": None},
+        {"token_ids": [5]},
+        {"logprobs": None},
+        {"logprobs": {"tokens": [" a", " b"], "token_logprobs": [-0.5, None]}},
+    ):
         endpoint.plan["/v1/completions"] = [(200, TEXT | {"choices": [TEXT["choices"][0] | lacking]})]
         done = Remote("m", endpoint.url).generate("hi")
         assert done.text == " a b" and len(done.token_ids) == len(done.logp) == 0, lacking
@@ -226,14 +257,25 @@ def test_tokens_without_their_log_probabilities_are_no_record(endpoint):
     [
         ("llamacpp", {"grammar": "root"}, {"json_schema": {"const": 1}}),
         ("vllm", {"structured_outputs": {"grammar": "root"}}, {"structured_outputs": {"json": {"const": 1}}}),
-        ("acme", None, {"response_format": {"type": "json_schema", "json_schema": {
-            "name": "answer", "schema": {"const": 1}, "strict": True}}}),
+        (
+            "acme",
+            None,
+            {
+                "response_format": {
+                    "type": "json_schema",
+                    "json_schema": {"name": "answer", "schema": {"const": 1}, "strict": True},
+                }
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_constraint_is_said_as_the_server_understands_it(endpoint, server, grammar, schema):
     served = [{"id": "m", "object": "model", "created": 0, "owned_by": server}]
-    endpoint.plan = {"/v1/models": [(200, {"object": "list", "data": served})],
-                     "/v1/completions": [(200, TEXT)], "/v1/chat/completions": [(200, CHAT)]}  # fmt: skip
+    endpoint.plan = {
+        "/v1/models": [(200, {"object": "list", "data": served})],
+        "/v1/completions": [(200, TEXT)],
+        "/v1/chat/completions": [(200, CHAT)],
+    }
     remote = Remote("m", endpoint.url)
     with pytest.raises(BadInput, match="two constraints"):
         remote.generate("hi", grammar="root", json_schema={})

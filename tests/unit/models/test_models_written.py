@@ -120,8 +120,11 @@ def test_a_trie_shares_beginnings_and_keeps_parents_first():
     t = Trie(c, [0, 1, 2, 3], 48, 100)
     assert t.taken == 4 and t.tokens.tolist() == [1, 2, 5, 7] and t.depths.tolist() == [0, 1, 1, 0]
     assert [t.branches[a:b].tolist() for a, b in zip(t.branch_offsets, t.branch_offsets[1:], strict=False)] == [
-        [0, 1, 2], [0, 1], [2], [3],
-    ]  # fmt: skip
+        [0, 1, 2],
+        [0, 1],
+        [2],
+        [3],
+    ]
     assert t.edges == [[(0, 2), (1, 2), (2, 5)], [(0, 3), (1, 4)], [(2, 6)], [(3, 8)]]
 
 

@@ -125,10 +125,16 @@ def test_the_first_pass_has_ratio_one_and_divergence_zero_whatever_the_minibatch
     batch = batch_of(attempts(coarse))
     still = torch.optim.SGD(coarse.trainable("policy"), lr=0.0)
     told = improve(
-        loss, batch.fresh_until(len(batch.rows)), TokenLogprobs(coarse), still, epochs=1, minibatches=minibatches,
-        micro_tokens=micro_tokens, generator=torch.Generator().manual_seed(3),
+        loss,
+        batch.fresh_until(len(batch.rows)),
+        TokenLogprobs(coarse),
+        still,
+        epochs=1,
+        minibatches=minibatches,
+        micro_tokens=micro_tokens,
+        generator=torch.Generator().manual_seed(3),
         reference=TokenLogprobs(coarse, None) if loss.needs_reference else None,
-    )  # fmt: skip
+    )
     assert told["ratio_min"] == told["ratio_max"] == 1.0 and told["clip_low"] == told["clip_high"] == 0.0
     assert told["approx_kl"] == 0.0 and told.get("kl_ref", 0.0) == 0.0 and told["gap"] > 1e-3
     assert reference_kl(batch, TokenLogprobs(coarse), TokenLogprobs(coarse, None), micro_tokens=40, which=1) == 0.0
@@ -142,9 +148,15 @@ def test_pairs_are_compared_with_a_reference_that_was_judged_alike(folder):
     batch = token_batch(episodes, ledger, level="step")
     still = torch.optim.SGD(coarse.trainable("prm"), lr=0.0)
     told = improve(
-        Preference("dpo", beta=5.0), batch, TokenLogprobs(coarse, "prm"), still, minibatches=2, micro_tokens=60,
-        generator=torch.Generator().manual_seed(0), reference=TokenLogprobs(coarse, "policy"),
-    )  # fmt: skip
+        Preference("dpo", beta=5.0),
+        batch,
+        TokenLogprobs(coarse, "prm"),
+        still,
+        minibatches=2,
+        micro_tokens=60,
+        generator=torch.Generator().manual_seed(0),
+        reference=TokenLogprobs(coarse, "policy"),
+    )
     assert told["loss"] == pytest.approx(np.log(2.0), abs=1e-6) and told["margin"] == 0.0
 
 
@@ -200,9 +212,20 @@ def run_on_nothing(name, folder, tmp_path, **more):
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("oprl", {}), ("rloo", {}), ("rloo", {"minibatches": 2}), ("grpo", {}), ("grpo", {"minibatches": 2, "epochs": 2}),
-     ("etpo", {}), ("flow_grpo", {}), ("loop", {}), ("gspo", {}), ("tgdpo", {"reward_updates": 1}), ("kl_cov", {})],
-)  # fmt: skip
+    [
+        ("oprl", {}),
+        ("rloo", {}),
+        ("rloo", {"minibatches": 2}),
+        ("grpo", {}),
+        ("grpo", {"minibatches": 2, "epochs": 2}),
+        ("etpo", {}),
+        ("flow_grpo", {}),
+        ("loop", {}),
+        ("gspo", {}),
+        ("tgdpo", {"reward_updates": 1}),
+        ("kl_cov", {}),
+    ],
+)
 def test_where_nothing_is_ever_paid_a_coarse_policy_stays_where_it_is(name, more, folder, tmp_path):
     rows = run_on_nothing(name, folder, tmp_path, **more)
     assert len(rows) == 3

@@ -20,9 +20,9 @@ class Gbnf:
         self.rules = {}
         for line in text.splitlines():
             name, _, body = line.partition(" ::= ")
-            self.rules[name] = self._alternatives(re.findall(
-                r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|\{\d+,\d*\}|[()|?*]|[\w-]+', body
-            ))  # fmt: skip
+            self.rules[name] = self._alternatives(
+                re.findall(r'"(?:\\.|[^"\\])*"|\[(?:\\.|[^\]\\])*\]|\{\d+,\d*\}|[()|?*]|[\w-]+', body)
+            )
 
     def accepts(self, text):
         self.text, self.ends = text, {}
@@ -81,33 +81,64 @@ class Gbnf:
 
 
 PERSON = {
-    "type": "object", "required": ["name"],
-    "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 3}, "age": {"type": "integer"},
-                   "tags": {"type": "array", "items": {"enum": ["a", "b\"c"]}, "minItems": 1, "maxItems": 2}},
-}  # fmt: skip
+    "type": "object",
+    "required": ["name"],
+    "properties": {
+        "name": {"type": "string", "minLength": 1, "maxLength": 3},
+        "age": {"type": "integer"},
+        "tags": {"type": "array", "items": {"enum": ["a", 'b"c']}, "minItems": 1, "maxItems": 2},
+    },
+}
 LEFT = {"anyOf": [{"$ref": "#/$defs/t"}, {"type": "null"}]}
-TREE = {"$ref": "#/$defs/t", "$defs": {"t": {
-    "type": "object", "properties": {"v": {"type": "number"}, "l": LEFT}, "required": ["v", "l"]}}}  # fmt: skip
+TREE = {
+    "$ref": "#/$defs/t",
+    "$defs": {"t": {"type": "object", "properties": {"v": {"type": "number"}, "l": LEFT}, "required": ["v", "l"]}},
+}
 
 
 @pytest.mark.parametrize(
     ("schema", "fits", "does_not"),
     [
-        (PERSON, [{"name": "Ada"}, {"name": "é", "age": -12}, {"name": "x", "tags": ["a", "b\"c"]},
-                  {"name": "x", "age": 0, "tags": ["a"]}],
-         [{}, {"age": 3}, {"name": ""}, {"name": "four"}, {"name": "x", "tags": []}, {"name": "x", "tags": ["c"]},
-          {"name": "x", "tags": ["a"] * 3}, {"name": "x", "age": 1.5}, {"name": "x", "more": 1}, {"name": 3}, [], "x"]),
-        (TREE, [{"v": 1, "l": None}, {"v": -2.5e3, "l": {"v": 0, "l": {"v": 1, "l": None}}}],
-         [{"v": 1}, {"v": "1", "l": None}, {"v": 1, "l": 2}, {"l": None, "v": 1}]),
+        (
+            PERSON,
+            [
+                {"name": "Ada"},
+                {"name": "é", "age": -12},
+                {"name": "x", "tags": ["a", 'b"c']},
+                {"name": "x", "age": 0, "tags": ["a"]},
+            ],
+            [
+                {},
+                {"age": 3},
+                {"name": ""},
+                {"name": "four"},
+                {"name": "x", "tags": []},
+                {"name": "x", "tags": ["c"]},
+                {"name": "x", "tags": ["a"] * 3},
+                {"name": "x", "age": 1.5},
+                {"name": "x", "more": 1},
+                {"name": 3},
+                [],
+                "x",
+            ],
+        ),
+        (
+            TREE,
+            [{"v": 1, "l": None}, {"v": -2.5e3, "l": {"v": 0, "l": {"v": 1, "l": None}}}],
+            [{"v": 1}, {"v": "1", "l": None}, {"v": 1, "l": 2}, {"l": None, "v": 1}],
+        ),
         ({"type": ["integer", "boolean"]}, [1, -30, True, False], [1.5, "1", None, [1]]),
         ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [[1, 2], [1, 2, 3, 4]], [[], [1], [1, "a"]]),
         ({"type": "array", "maxItems": 0}, [[]], [[1]]),
         ({"type": "array", "maxItems": 2}, [[], [1], [{"a": None}, "b"]], [[1, 2, 3]]),
-        ({"properties": {"a": {}, "b": {}}}, [{}, {"a": 1}, {"b": [1]}, {"a": "x", "b": {}}],
-         [{"c": 1}, {"b": 1, "a": 1}]),
-        (True, [None, 1, "a\n\u2028\"", [[]], {"x": {"y": [0.5]}}], []),
+        (
+            {"properties": {"a": {}, "b": {}}},
+            [{}, {"a": 1}, {"b": [1]}, {"a": "x", "b": {}}],
+            [{"c": 1}, {"b": 1, "a": 1}],
+        ),
+        (True, [None, 1, 'a\n\u2028"', [[]], {"x": {"y": [0.5]}}], []),
     ],
-)  # fmt: skip
+)
 def test_a_grammar_says_what_its_schema_says(schema, fits, does_not):
     grammar = Gbnf(schema_grammar(schema))
     for separators in ((", ", ": "), (",", ":")):

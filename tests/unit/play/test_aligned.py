@@ -63,8 +63,14 @@ def kept(trajectories, embedder=None, kinds=None):
     for name, thoughts in trajectories.items():
         kind = (kinds or {}).get(name, "fetch")
         for i, thought in enumerate(thoughts):
-            about = {"trajectory": name, "kind": kind, "step": i, "situation": f"{name} at {i}.",
-                     "thought": bool(thought), "found": bool(thought) and i < len(thoughts) - 1}  # fmt: skip
+            about = {
+                "trajectory": name,
+                "kind": kind,
+                "step": i,
+                "situation": f"{name} at {i}.",
+                "thought": bool(thought),
+                "found": bool(thought) and i < len(thoughts) - 1,
+            }
             memory.remember(thought or "do 0", f"do {name}{i}", kind=STEP, metadata=about, merge=None)
         memory.remember(
             "task 0", f"task of {name}", kind=WHOLE, metadata={"trajectory": name, "kind": kind}, merge=None
@@ -163,8 +169,9 @@ def test_one_step_of_each_trajectory_the_same_as_the_pick_over_all_hits():
             *_, experience = attempted(memory, ["33"] * 3, k=3)
             hits = [
                 Hit(name, i, float(np.cos(np.radians(x - 33))))
-                for name, xs in angles.items() for i, x in enumerate(xs[:-1])
-            ]  # fmt: skip
+                for name, xs in angles.items()
+                for i, x in enumerate(xs[:-1])
+            ]
             found = {(m.metadata["trajectory"], m.metadata["step"]) for m in found_by(experience)}
             assert found == {hit[:2] for hit in first_of_each(hits, 3)}
 
@@ -190,8 +197,13 @@ def test_receipts_say_what_was_shown_and_what_came_of_it_and_no_value_moves():
         before = [(item.id, item.value, item.n) for item in memory.items()]
         episode, _, acts, experience = attempted(memory, ["12", "", "12"])
         assert episode.success and [node.agent for node in episode.nodes if node.kind == "action"] == [
-            "Thought", "agent", "Thought", "agent", "Thought", "agent",
-        ]  # fmt: skip
+            "Thought",
+            "agent",
+            "Thought",
+            "agent",
+            "Thought",
+            "agent",
+        ]
         uses = {(use.receipt, use.id) for use in episode.memory_uses if use.shown}
         # trajectories once, two steps at the first and at the last decision; nothing was thought at the second
         assert len(uses) == 2 + 2 + 2 and "Example" not in acts[1]
@@ -210,8 +222,9 @@ def test_what_does_not_fit_is_neither_shown_nor_on_record():
         assert len(experience.steps[0].shown) == 1 and len(found_by(experience)) == 2
         assert all(text.count("Example") <= 2 for text in thinks + acts)
         names = {use.id for use in episode.memory_uses if use.shown}
-        assert not names & {item.id for item in memory.items() if item.metadata.get("trajectory") == "b"
-                            and item.kind == STEP}  # fmt: skip
+        assert not names & {
+            item.id for item in memory.items() if item.metadata.get("trajectory") == "b" and item.kind == STEP
+        }
 
 
 @pytest.mark.parametrize(
@@ -272,9 +285,20 @@ def test_commands_are_the_likeliest_or_drawn():
 
 def test_only_whole_trajectories_are_in_the_library():
     with kept(TOLD) as memory:
-        memory.remember("thought 5", "do c0", kind=STEP, merge=None, metadata={
-            "trajectory": "c", "kind": "fetch", "step": 0, "situation": "c at 0.", "thought": True, "found": True,
-        })  # fmt: skip
+        memory.remember(
+            "thought 5",
+            "do c0",
+            kind=STEP,
+            merge=None,
+            metadata={
+                "trajectory": "c",
+                "kind": "fetch",
+                "step": 0,
+                "situation": "c at 0.",
+                "thought": True,
+                "found": True,
+            },
+        )
         library = library_of(memory)
         assert list(library) == ["a", "b"] and [step.action for step in library["b"].steps] == [
             "do b0",

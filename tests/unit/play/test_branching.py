@@ -127,8 +127,10 @@ def test_what_attempts_share_is_recorded_and_paid_once(updates, model, tmp_path)
         assert once.size("token") == sum(t.n_tokens for t in trees) < ledger.size("token")
         times = np.zeros(once.size("token"))
         starts = dict(zip(map(id, trees), np.cumsum([0, *(t.n_tokens for t in trees)]), strict=False))
-        at = [starts[id(e.tree)] + e.tokens if isinstance(e, Branch) else starts[id(e)] + np.arange(e.n_tokens)
-              for e in episodes]  # fmt: skip
+        at = [
+            starts[id(e.tree)] + e.tokens if isinstance(e, Branch) else starts[id(e)] + np.arange(e.n_tokens)
+            for e in episodes
+        ]
         for tokens in at:
             times[tokens] += 1
         paid = ledger.values("token") / times[np.concatenate(at)]

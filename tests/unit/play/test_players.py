@@ -39,8 +39,14 @@ class Countdown:
 
     def _turn(self, reward):
         options = ("0", "1", "2", "3") if self.commands else None
-        return Turn(f"{self.now}", options, reward, terminated=self.now == 0, truncated=self.steps >= self.limit,
-                    success=self.now == 0)  # fmt: skip
+        return Turn(
+            f"{self.now}",
+            options,
+            reward,
+            terminated=self.now == 0,
+            truncated=self.steps >= self.limit,
+            success=self.now == 0,
+        )
 
 
 class Letters:
@@ -195,8 +201,9 @@ def test_draws_do_not_depend_on_who_waits_together():
                 seen[request.seed] += 1
             return says_what_it_sees(requests)
 
-        run_players([play(Countdown(), Task("t", ""), Manner(Letters()), seed=s) for s in range(n)], note,
-                    workers=workers)  # fmt: skip
+        run_players(
+            [play(Countdown(), Task("t", ""), Manner(Letters()), seed=s) for s in range(n)], note, workers=workers
+        )
         return set(seen)
 
     assert seeds(2, 0) < seeds(3, 0) == seeds(3, 2) and len(seeds(3, 0)) == 9

@@ -46,9 +46,13 @@ def test_a_critic_may_pass_over_an_update_more_often(name, model, tmp_path):
 
 # ---------------------------------------------------------------------------------------------------- stages
 STAGES = {
-    "poad": "warmup", "ntpo": "warmup", "twosome": "warmup", "archer": "warmup", "tgdpo": "reward_updates",
+    "poad": "warmup",
+    "ntpo": "warmup",
+    "twosome": "warmup",
+    "archer": "warmup",
+    "tgdpo": "reward_updates",
     "marft": "interval",
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STAGES)
@@ -67,10 +71,14 @@ def test_the_defaults_are_for_twenty_updates(name):
 
 @pytest.mark.parametrize(
     ("name", "more", "trained"),
-    [("tgdpo", {"reward_updates": 2, "group": 8}, 1), ("archer", {"warmup": 2, "passes": 2, "draws": 8}, 1),
-     ("poad", {"warmup": 1}, 2), ("etpo", {}, 3),
-     ("marft", {"interval": 1, "kl_stop": 0.0, "env": "arithmetic:largest"}, 3)],
-)  # fmt: skip
+    [
+        ("tgdpo", {"reward_updates": 2, "group": 8}, 1),
+        ("archer", {"warmup": 2, "passes": 2, "draws": 8}, 1),
+        ("poad", {"warmup": 1}, 2),
+        ("etpo", {}, 3),
+        ("marft", {"interval": 1, "kl_stop": 0.0, "env": "arithmetic:largest"}, 3),
+    ],
+)
 def test_the_summary_says_in_how_many_updates_the_policy_learned(name, more, trained, model, tmp_path):
     told = rows(name, model, tmp_path / "run", **more)
     assert sum(row.get("updates", 0) > 0 for row in told) == trained

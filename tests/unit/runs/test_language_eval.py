@@ -19,10 +19,15 @@ def attempt(reward, group, *, success=False, finish=("stop",), valid=True):
 
 
 def test_attempts_in_numbers():
-    told = summarise([
-        attempt(1.0, "a", success=True), attempt(0.0, "a", finish=("stop", "length")),
-        attempt(0.5, "b"), attempt(0.5, "b"), attempt(9.0, "c", valid=False),
-    ])  # fmt: skip
+    told = summarise(
+        [
+            attempt(1.0, "a", success=True),
+            attempt(0.0, "a", finish=("stop", "length")),
+            attempt(0.5, "b"),
+            attempt(0.5, "b"),
+            attempt(9.0, "c", valid=False),
+        ]
+    )
     assert told["n"] == 4 and told["value"] == pytest.approx(0.5) and told["success_mean"] == 0.25
     assert told["flat_mean"] == 0.5 and told["cut_mean"] == pytest.approx(1 / 5)
     assert told["tokens_mean"] == 2.5 and told["length_mean"] == 1.25

@@ -91,7 +91,15 @@ def test_rules_beside_the_one_that_trained_have_its_discount():
 
 
 def test_the_live_line_has_health():
-    row = {"update": 3, "return": 0.5, "success_mean": 0.5, "sampled_per_s": 10.0, "trained_per_s": 5.0,
-           "flat_mean": 0.25, "entropy": 1.234, "kl_ref": 0.01}  # fmt: skip
+    row = {
+        "update": 3,
+        "return": 0.5,
+        "success_mean": 0.5,
+        "sampled_per_s": 10.0,
+        "trained_per_s": 5.0,
+        "flat_mean": 0.25,
+        "entropy": 1.234,
+        "kl_ref": 0.01,
+    }
     line = " · ".join(facts(row))
     assert "flat groups 0.25" in line and "entropy 1.2" in line and "KL 0.01" in line

@@ -38,8 +38,15 @@ def test_the_margin_of_preferences_begins_at_nothing(name, adapter, tmp_path):
     (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, lines)))
     pairs, margins = str(tmp_path / "pairs.jsonl"), {}
     for reference in ("start", "base"):
-        config = settings(name, adapter, updates=2, lr=1e-6, pairs=pairs, plan={"reference": reference},
-                          **({"reward_from": adapter} if name == "tgdpo" else {}))  # fmt: skip
+        config = settings(
+            name,
+            adapter,
+            updates=2,
+            lr=1e-6,
+            pairs=pairs,
+            plan={"reference": reference},
+            **({"reward_from": adapter} if name == "tgdpo" else {}),
+        )
         margins[reference] = rows(start(name, config, tmp_path / reference)[0])[0]["margin"]
     assert margins["start"] == pytest.approx(0.0, abs=1e-4) and abs(margins["base"]) > 1e-3
 

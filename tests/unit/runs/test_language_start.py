@@ -47,7 +47,9 @@ CASES = [
     *((name, FULL, "frozen model is needed") for name in ("grpo", "dpo", "kto", "sppo", "rloo", "flow_grpo")),
     *((name, FULL, "frozen model is needed") for name in ("evol_rl", "poad", "ntpo", "twosome", "spa", "archer")),
     ("marft", {**FULL, "agents": ("solver",)}, "frozen model is needed"),
-    ("marft", FULL, "need adapters"), ("oprl", FULL, "need adapters"), ("etpo", FULL, "need adapters"),
+    ("marft", FULL, "need adapters"),
+    ("oprl", FULL, "need adapters"),
+    ("etpo", FULL, "need adapters"),
     ("tgdpo", FULL, "need adapters"),
     # the memory beside the weights
     ("grpo", {"plan": {"memory": "memlft"}}, "unknown policy[^?]*memlift"),
@@ -87,13 +89,17 @@ CASES = [
     ("marft", {"agents": ("a", "a")}, "distinct names"),
     *(("ts_llm", {"value_lambda": x}, "0 to 1[^?]*--value-lambda") for x in (-1.0, 2.0, float("nan"))),
     ("ts_llm", {"widths": ()}, "numbers 1 to 1,000,000[^?]*--widths[^?]*leave it out for 10"),
-    ("ts_llm", {"widths": (4, 0)}, "--widths"), ("ts_llm", {"longest": -1}, "--longest"),
+    ("ts_llm", {"widths": (4, 0)}, "--widths"),
+    ("ts_llm", {"longest": -1}, "--longest"),
     *(("openr", {name: x}, f"--{name}") for name in ("process", "outcome") for x in (-1.0, float("inf"))),
     ("spc", {"env": "chain", "anchor": float("nan")}, "--anchor"),
     *((name, {"clip": float("nan")}, "range out of bounds") for name in ("spc", "satori", "grpo")),
-    *(("b_coder", {"env": "program:easy", name: x}, f"--{name}")
-      for name, x in (("gamma", 2.0), ("gamma", float("nan")), ("alpha", 0.0), ("ce", -5.0), ("kept", -1))),
-    ("poad", {"gae_lambda": 7.0}, "0 to 1[^?]*--gae-lambda"), ("grpo", {"kl": -1.0}, "--kl"),
+    *(
+        ("b_coder", {"env": "program:easy", name: x}, f"--{name}")
+        for name, x in (("gamma", 2.0), ("gamma", float("nan")), ("alpha", 0.0), ("ce", -5.0), ("kept", -1))
+    ),
+    ("poad", {"gae_lambda": 7.0}, "0 to 1[^?]*--gae-lambda"),
+    ("grpo", {"kl": -1.0}, "--kl"),
     # of all of them
     ("grpo", {"lr": -1e-3}, "--lr"),
     ("grpo", {"temperature": 0.0}, "greedy"),
@@ -105,7 +111,7 @@ CASES = [
     ("grpo", {"plan": {"device": "gpu"}}, "no such device"),
     ("grpo", {"plan": {"dtype": "float17"}}, "no such dtype"),
     ("grpo", {"plan": {"sampler": "vllm", "lora_rank": 0}}, "vLLM samples from adapters"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.usefixtures("no_loader")
@@ -128,14 +134,25 @@ def test_what_does_not_fit_is_said_before_the_model_is_loaded(name, settings, wh
 @pytest.mark.parametrize("name", sorted(LEAST))
 def test_no_count_is_too_small_or_without_end(name, tmp_path):
     holders = {
-        "draws": "dapo", "passes": "archer", "capacity": "archer", "progress_passes": "spa", "stale": "spear",
-        "replay_size": "spear", "limit": "hbpo", "length": "dr_grpo", "critic_epochs": "poad", "warmup": "archer",
-        "whole": "aepo", "interval": "marft", "reward_updates": "tgdpo",
+        "draws": "dapo",
+        "passes": "archer",
+        "capacity": "archer",
+        "progress_passes": "spa",
+        "stale": "spear",
+        "replay_size": "spear",
+        "limit": "hbpo",
+        "length": "dr_grpo",
+        "critic_epochs": "poad",
+        "warmup": "archer",
+        "whole": "aepo",
+        "interval": "marft",
+        "reward_updates": "tgdpo",
         **dict.fromkeys(("imitate", "rounds", "shown"), "satori"),
         **dict.fromkeys(("rollouts", "simulations", "widths", "longest", "keep"), "ts_llm"),
-        **dict.fromkeys(("questions", "samples"), "openr"), **dict.fromkeys(("gamma", "gae_lambda"), "poad"),
+        **dict.fromkeys(("questions", "samples"), "openr"),
+        **dict.fromkeys(("gamma", "gae_lambda"), "poad"),
         **dict.fromkeys(("alpha", "ce", "kept"), "b_coder"),
-    }  # fmt: skip
+    }
     algo = holders.get(name, "grpo")
     inside = name in type(import_module(f"evolvent.algos.{algo}").Config().plan).__dataclass_fields__
     own = name in import_module(f"evolvent.algos.{algo}").Config.__dataclass_fields__
@@ -166,11 +183,19 @@ def test_an_embedder_without_weights_is_said_first(no_loader, tmp_path, monkeypa
 
 def test_every_look_at_a_right_setting_reaches_the_loader(no_loader, tmp_path):
     fits = [
-        ("grpo", {**FULL, "kl": 0.0}), ("rloo", {**FULL, "kl_reward": 0.0}), ("reinforce", FULL), ("g_ra", {}),
-        ("refine", {"env": KITCHEN}), ("spa", {"env": KITCHEN}), ("spa", {"env": "GRADED", "grounding": 0.0}),
-        ("aepo", {"act": "word"}), ("oprl", {"act": "word"}), ("twosome", {}),
-        ("marft", {"level": "token", "act": "trie"}), ("opmd", {"opmd": 0.0}),
-    ]  # fmt: skip
+        ("grpo", {**FULL, "kl": 0.0}),
+        ("rloo", {**FULL, "kl_reward": 0.0}),
+        ("reinforce", FULL),
+        ("g_ra", {}),
+        ("refine", {"env": KITCHEN}),
+        ("spa", {"env": KITCHEN}),
+        ("spa", {"env": "GRADED", "grounding": 0.0}),
+        ("aepo", {"act": "word"}),
+        ("oprl", {"act": "word"}),
+        ("twosome", {}),
+        ("marft", {"level": "token", "act": "trie"}),
+        ("opmd", {"opmd": 0.0}),
+    ]
     (tmp_path / "my.py").write_text(TASK)
     for number, (name, settings) in enumerate(fits):
         if settings.get("env") == "GRADED":

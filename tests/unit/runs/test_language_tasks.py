@@ -79,10 +79,16 @@ def task_file(path, n, heldout):
 @pytest.mark.parametrize(
     ("spec", "few"),
     [
-        ("graded", 5), ("arithmetic:parity", 0), ("arithmetic:largest", 0), ("microwave", 1), ("household", 0),
-        ("overcooked:tomato-salad", 1), ("twx:game=coin", 0), ("babyai:GoToRedBallNoDists", 0),
+        ("graded", 5),
+        ("arithmetic:parity", 0),
+        ("arithmetic:largest", 0),
+        ("microwave", 1),
+        ("household", 0),
+        ("overcooked:tomato-salad", 1),
+        ("twx:game=coin", 0),
+        ("babyai:GoToRedBallNoDists", 0),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("asked", [32, 500])
 def test_no_world_has_the_same_task_held_out_twice(spec, few, asked, tmp_path):
     """Two tasks that are shown and rebuilt alike, whatever they are called, are one."""
@@ -144,8 +150,11 @@ def test_a_run_on_few_prompts_says_how_many_tasks_it_was_judged_on(folder, tmp_p
     with begin(tmp_path / "run", "grpo", config) as made, Live(plain=True) as live:
         summary = grpo.run(config, made, live)
     assert [(summary[k]["n"], summary[k]["tasks"]) for k in ("greedy", "sampled", "baseline", "before")] == [
-        (5, 5), (30, 5), (30, 5), (5, 5),
-    ]  # fmt: skip
+        (5, 5),
+        (30, 5),
+        (30, 5),
+        (5, 5),
+    ]
     with Live(plain=True) as live:
         frozen = evaluate_language(grpo.Config, made, live)
     assert (frozen["n"], frozen["tasks"], frozen["sampled"]["n"]) == (5, 5, 30)

@@ -406,11 +406,13 @@ def test_free_text_without_a_model_is_refused_clearly(tmp_path):
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"lessons": ("wisdom",)}, "no such kind of lesson"), ({"plan": Plan(turns=-1)}, "--turns"),
-        ({"plan": Plan(agents=("a", "a"))}, "a"), ({"plan": Plan(answer=-5)}, "--answer"),
+        ({"lessons": ("wisdom",)}, "no such kind of lesson"),
+        ({"plan": Plan(turns=-1)}, "--turns"),
+        ({"plan": Plan(agents=("a", "a"))}, "a"),
+        ({"plan": Plan(answer=-5)}, "--answer"),
         ({"env": "nowhere"}, "unknown environment"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said_before_the_model_is_loaded(tmp_path, monkeypatch, given, says):
     def load(*args, **options):
         raise AssertionError("the model was loaded before the settings were checked")

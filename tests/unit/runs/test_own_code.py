@@ -70,38 +70,83 @@ SETTINGS: dict[str, Any] = {
 STEP = "        right = action"
 # what is changed; what is said of it; on which line; and whether the run has begun
 MISTAKES = {
-    "step raises": (STEP, f'        task.id == "Italy" and 1 / 0\n{STEP}', "task Italy raises ZeroDivisionError",
-                    'in step: task.id == "Italy" and 1 / 0', True),
-    "reset raises": ("self.task = task\n", "self.task = self.by_id[task.id]\n", "reset of task France raises Attribute",
-                     "in reset: self.task = self.by_id[task.id]", False),
-    "a tuple": ('return Turn("Right" if right else "Wrong"', 'return dict(observation=""', "not a turn", "task Peru",
-                False),
+    "step raises": (
+        STEP,
+        f'        task.id == "Italy" and 1 / 0\n{STEP}',
+        "task Italy raises ZeroDivisionError",
+        'in step: task.id == "Italy" and 1 / 0',
+        True,
+    ),
+    "reset raises": (
+        "self.task = task\n",
+        "self.task = self.by_id[task.id]\n",
+        "reset of task France raises Attribute",
+        "in reset: self.task = self.by_id[task.id]",
+        False,
+    ),
+    "a tuple": (
+        'return Turn("Right" if right else "Wrong"',
+        'return dict(observation=""',
+        "not a turn",
+        "task Peru",
+        False,
+    ),
     "a text as reward": ("reward=float(right)", 'reward="1"', "got: '1'", "step 1 of task Peru", False),
-    "not a number": ("reward=float(right)", 'reward=float("nan") if task.id == "Italy" else 1.0 * right', "got: nan",
-                     "step 1 of task Italy", True),
+    "not a number": (
+        "reward=float(right)",
+        'reward=float("nan") if task.id == "Italy" else 1.0 * right',
+        "got: nan",
+        "step 1 of task Italy",
+        True,
+    ),
     "no success": ("success=right, ", "", "the highest reward, and no success", "step 1 of task France", True),
     "no reward": ("reward=float(right), ", "", "a success with the lowest reward", "step 1 of task France", True),
     "beyond the range": ("float(right)", "5.0 * right", "total reward outside (0.0, 1.0)", "task France", True),
     "never ends": (", terminated=True", "", "success of an attempt that goes on", "step 1 of task France", True),
     "ends at once": ("Turn(task.text)", "Turn(task.text, terminated=True)", "ended at reset", "reset of task", False),
-    "a text as review": ("return Correction(CAPITALS[task.id])", "return CAPITALS[task.id]", "is no Correction",
-                         "review of task Italy", True),
+    "a text as review": (
+        "return Correction(CAPITALS[task.id])",
+        "return CAPITALS[task.id]",
+        "is no Correction",
+        "review of task Italy",
+        True,
+    ),
     "no tasks": ("        return [Task", "        return []\n        return [Task", "got: 0", "tasks('train'", False),
     "no list": ("        return [Task", "        return\n        return [Task", "is no list", "got: None", False),
     "too many": ("names[:n]]", "CAPITALS]", "got: 6\n  expected: 1 to 4", "tasks[:n]", False),
     "ids twice": ("Task(name, f", 'Task("x", f', "task ids repeat", "tasks('train', 4, 0)", False),
     "seen before": ("else list(CAPITALS)[4:]", "else list(CAPITALS)[:4]", "share tasks", "['France', 'Italy']", False),
-    "seen, renamed": ('[4:]\n        return [Task(name', '[:4]\n        return [Task(split + name', "share tasks",
-                      "heldoutFrance", False),
+    "seen, renamed": (
+        "[4:]\n        return [Task(name",
+        "[:4]\n        return [Task(split + name",
+        "share tasks",
+        "heldoutFrance",
+        False,
+    ),
     "no reply": ('else "Paris"', "else None", "the agent's reply is not a text", "Capital of Peru?", False),
     "a zero byte": ('f"Capital of', 'f"Capital\\0 of', "the text of a task holds a zero byte", "tasks('train'", False),
-    "half a character": ('Turn("Right" if right else "Wrong"', 'Turn("\\ud83d"', "of a turn holds half a character",
-                         "step 1 of task Peru", False),
-    "half a review": ("Correction(CAPITALS[task.id])", 'Correction("\\ud83d")', "a correction holds half a character",
-                      "review of task Italy", True),
-    "agent raises": ("    before, _", "    prompt.nothing\n    before, _", "the agent my.py:answer failed",
-                     "in answer: prompt.nothing; asked 'Name the capital.", False),
-}  # fmt: skip
+    "half a character": (
+        'Turn("Right" if right else "Wrong"',
+        'Turn("\\ud83d"',
+        "of a turn holds half a character",
+        "step 1 of task Peru",
+        False,
+    ),
+    "half a review": (
+        "Correction(CAPITALS[task.id])",
+        'Correction("\\ud83d")',
+        "a correction holds half a character",
+        "review of task Italy",
+        True,
+    ),
+    "agent raises": (
+        "    before, _",
+        "    prompt.nothing\n    before, _",
+        "the agent my.py:answer failed",
+        "in answer: prompt.nothing; asked 'Name the capital.",
+        False,
+    ),
+}
 
 
 @pytest.fixture
@@ -273,9 +318,12 @@ def make():
 
 @pytest.mark.parametrize(
     ("shown", "told", "steps"),
-    [("'again'", "the same turn 200 times", 201), ("f'turn {self.steps}'", "2,000 steps", 2_000),
-     ("'tick' if self.steps % 2 else 'tock'", "2,000 steps", 2_000)],
-)  # fmt: skip
+    [
+        ("'again'", "the same turn 200 times", 201),
+        ("f'turn {self.steps}'", "2,000 steps", 2_000),
+        ("'tick' if self.steps % 2 else 'tock'", "2,000 steps", 2_000),
+    ],
+)
 def test_an_attempt_without_an_end_is_cut_off_and_said_once(here, shown, told, steps):
     (here / "capitals_world.py").write_text(WORLD)
     (here / "my.py").write_text(ENDLESS.replace("{__name__}", "capitals_world").replace("{shown}", shown))
@@ -291,8 +339,11 @@ def test_an_attempt_without_an_end_is_cut_off_and_said_once(here, shown, told, s
 
 
 def test_a_run_in_a_world_without_an_end_ends(here):
-    (here / "my.py").write_text(WORLD.replace("task, self.task = self.task, None", "task = self.task").replace(
-        "success=right, terminated=True", "terminated=False").replace("float(right)", "0.0"))  # fmt: skip
+    (here / "my.py").write_text(
+        WORLD.replace("task, self.task = self.task, None", "task = self.task")
+        .replace("success=right, terminated=True", "terminated=False")
+        .replace("float(right)", "0.0")
+    )
     with pytest.warns(UserWarning, match="no end"):
         assert ran()["steps"] > 0
 
@@ -309,10 +360,13 @@ def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
     [
         ('"Right" if right', 'None if right else "Wrong" if 0', "observation of a turn is no str"),
         ("reward=float(right)", "reward=50.0", "total reward outside (0.0, 1.0)"),
-        ("        task, self.task =", '        raise EnvError("the server is away")\n        task, self.task =',
-         "step 1 of task France raises EnvError\n  got: the server is away"),
+        (
+            "        task, self.task =",
+            '        raise EnvError("the server is away")\n        task, self.task =',
+            "step 1 of task France raises EnvError\n  got: the server is away",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_check_names_the_promise_and_the_line_and_not_itself(tmp_path, capsys, old, new, told):
     (tmp_path / "mine.py").write_text(WORLD.replace(old, new))
     with pytest.raises(SystemExit):

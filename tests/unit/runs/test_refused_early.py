@@ -18,10 +18,14 @@ def refused(told, **settings):
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"train": -3}, "--train"), ({"train": 0}, "--train"), ({"passes": 0}, "--passes"),
-        ({"heldout": -1}, "--heldout"), ({"temperature": -1.0}, "--temperature"), ({"embedder": "hsah"}, "'hash'"),
+        ({"train": -3}, "--train"),
+        ({"train": 0}, "--train"),
+        ({"passes": 0}, "--passes"),
+        ({"heldout": -1}, "--heldout"),
+        ({"temperature": -1.0}, "--temperature"),
+        ({"embedder": "hsah"}, "'hash'"),
     ],
-)  # fmt: skip
+)
 def test_settings_without_a_result_leave_nothing(tmp_path, monkeypatch, settings, told):
     monkeypatch.chdir(tmp_path)
     refused(told, **settings)
@@ -47,8 +51,27 @@ def test_a_place_that_cannot_be_a_run_folder_is_told_apart(tmp_path, monkeypatch
     refused("continue that run with --resume run", out="run")
 
 
-COMPARING = ("aepo", "asymre", "clip_cov", "dapo", "dpo", "dr_grpo", "evol_rl", "flow_grpo", "grpo", "gspo", "hapo",
-             "kl_cov", "nft", "opmd", "oprl", "spear", "sppo", "tgdpo", "policy_gradient")  # fmt: skip
+COMPARING = (
+    "aepo",
+    "asymre",
+    "clip_cov",
+    "dapo",
+    "dpo",
+    "dr_grpo",
+    "evol_rl",
+    "flow_grpo",
+    "grpo",
+    "gspo",
+    "hapo",
+    "kl_cov",
+    "nft",
+    "opmd",
+    "oprl",
+    "spear",
+    "sppo",
+    "tgdpo",
+    "policy_gradient",
+)
 
 
 @pytest.mark.parametrize("algo", COMPARING)

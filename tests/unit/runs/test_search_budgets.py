@@ -8,8 +8,23 @@ from evolvent.cli import run as command
 
 
 def run(out, *flags):
-    command.main(["search", "--model", "none", "--env", "household:long=True", "--value", "flat", "--tasks", "1",
-                  "--plain", "--out", str(out), *flags])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            "household:long=True",
+            "--value",
+            "flat",
+            "--tasks",
+            "1",
+            "--plain",
+            "--out",
+            str(out),
+            *flags,
+        ]
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,10 +54,23 @@ def make():
 
 def searched(place, name, *more):
     (place / "vault.py").write_text(VAULT)
-    command.main([
-        "search", "--model", "none", "--env", str(place / "vault.py"), "--budget-tokens", "0", "--plain",
-        "--out", str(place / name), "--widths", "3", *more,
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            str(place / "vault.py"),
+            "--budget-tokens",
+            "0",
+            "--plain",
+            "--out",
+            str(place / name),
+            "--widths",
+            "3",
+            *more,
+        ]
+    )
     return json.loads((place / name / "summary.json").read_text())["arms"][0], place / name
 
 
@@ -120,12 +133,20 @@ def test_the_store_is_a_file_a_run_folder_or_one_with_commas(tmp_path):
 
 @pytest.mark.parametrize(
     ("spec", "told"),
-    [("memory:nowhere.db", "there is no memory"), ("memory:", "no store is named"), ("memory:empty.db", "is empty"),
-     ("memory:some.db,k=0", "no memory is asked"), ("memory:some.db,k=many", "wrong type"),
-     ("memory:some.db,gates=1", "unknown option"), ("memory:some.db,gate=1", "gate is no similarity"),
-     ("memory:some.db,scope=other", "no such scope"), ("memory:some.db,policy=none", "compares no texts"),
-     ("memory:some.db,policy=best", "best"), ("flat+memory:nowhere.db", "there is no memory")],
-)  # fmt: skip
+    [
+        ("memory:nowhere.db", "there is no memory"),
+        ("memory:", "no store is named"),
+        ("memory:empty.db", "is empty"),
+        ("memory:some.db,k=0", "no memory is asked"),
+        ("memory:some.db,k=many", "wrong type"),
+        ("memory:some.db,gates=1", "unknown option"),
+        ("memory:some.db,gate=1", "gate is no similarity"),
+        ("memory:some.db,scope=other", "no such scope"),
+        ("memory:some.db,policy=none", "compares no texts"),
+        ("memory:some.db,policy=best", "best"),
+        ("flat+memory:nowhere.db", "there is no memory"),
+    ],
+)
 def test_a_memory_that_cannot_judge_is_refused_before_anything_is_loaded(tmp_path, monkeypatch, spec, told):
     monkeypatch.chdir(tmp_path)
     Memory("empty.db", embedder="hash").close()

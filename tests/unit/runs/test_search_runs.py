@@ -25,9 +25,24 @@ folder = tiny_language.fixture(max_position_embeddings=1024)
 
 def words(model, out, *more):
     return [
-        "search", "--model", f"train:{model}", "--env", "arithmetic:addition,shots=1", "--tasks", "5", "--batch", "3",
-        "--budget-tokens", "30", "--unit", "token", "--out", str(out), "--plain", *more,
-    ]  # fmt: skip
+        "search",
+        "--model",
+        f"train:{model}",
+        "--env",
+        "arithmetic:addition,shots=1",
+        "--tasks",
+        "5",
+        "--batch",
+        "3",
+        "--budget-tokens",
+        "30",
+        "--unit",
+        "token",
+        "--out",
+        str(out),
+        "--plain",
+        *more,
+    ]
 
 
 def lines(out):
@@ -71,10 +86,28 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_numbers(folder, tmp_path):
 
 def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
     out = tmp_path / "run"
-    command.main([
-        "search", "--model", "none", "--env", "microwave:step_limit=3", "--search", "rap", "--tasks", "1",
-        "--value", "flat", "--paths", "6", "--budget-tokens", "0", "--out", str(out), "--plain",
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            "microwave:step_limit=3",
+            "--search",
+            "rap",
+            "--tasks",
+            "1",
+            "--value",
+            "flat",
+            "--paths",
+            "6",
+            "--budget-tokens",
+            "0",
+            "--out",
+            str(out),
+            "--plain",
+        ]
+    )
     (row,) = lines(out)
     assert row["paths"] == 6
     assert write_report(out).exists()
@@ -82,10 +115,28 @@ def test_commands_of_a_world_are_searched_without_a_model(tmp_path):
 
 def test_pairs_of_attempts_without_tokens_are_refused_with_the_reason(tmp_path):
     out = tmp_path / "run"
-    command.main([
-        "search", "--model", "none", "--env", "microwave:step_limit=8", "--search", "best_of_n", "--tasks", "4",
-        "--value", "flat", "--paths", "10", "--budget-tokens", "0", "--out", str(out), "--plain",
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            "microwave:step_limit=8",
+            "--search",
+            "best_of_n",
+            "--tasks",
+            "4",
+            "--value",
+            "flat",
+            "--paths",
+            "10",
+            "--budget-tokens",
+            "0",
+            "--out",
+            str(out),
+            "--plain",
+        ]
+    )
     with pytest.raises(BadInput, match=r"(?s)no attempt with tokens.*train:"):
         pairs.find_pairs(str(out))
 
@@ -93,20 +144,57 @@ def test_pairs_of_attempts_without_tokens_are_refused_with_the_reason(tmp_path):
 @pytest.mark.parametrize("search", ["best_of_n", "cot_sc"])
 def test_samples_end_where_no_command_fits_the_rest_of_the_budget(tmp_path, search):
     out = tmp_path / "run"
-    command.main([
-        "search", "--model", "none", "--env", "microwave", "--search", search, "--tasks", "1", "--value", "flat",
-        "--paths", "200000", "--budget-tokens", "100", "--out", str(out), "--plain",
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            "microwave",
+            "--search",
+            search,
+            "--tasks",
+            "1",
+            "--value",
+            "flat",
+            "--paths",
+            "200000",
+            "--budget-tokens",
+            "100",
+            "--out",
+            str(out),
+            "--plain",
+        ]
+    )
     (row,) = lines(out)
     assert row["calls"] > 0 and row["nodes"] < 400 and row["tokens"] <= 100
 
 
 @pytest.mark.parametrize(("value", "ranks"), [((), 0.5), (("--verifier",), 1.0)])
 def test_how_well_the_value_ranks_is_said(tmp_path, value, ranks):
-    command.main([
-        "search", "--model", "none", "--env", "microwave:step_limit=8", "--search", "best_of_n", "--tasks", "4",
-        "--value", "flat", *value, "--paths", "40", "--budget-tokens", "0", "--out", str(tmp_path / "run"), "--plain",
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            "microwave:step_limit=8",
+            "--search",
+            "best_of_n",
+            "--tasks",
+            "4",
+            "--value",
+            "flat",
+            *value,
+            "--paths",
+            "40",
+            "--budget-tokens",
+            "0",
+            "--out",
+            str(tmp_path / "run"),
+            "--plain",
+        ]
+    )
     (arm,) = json.loads((tmp_path / "run" / "summary.json").read_text())["arms"]
     assert arm["oracle"] > 0
     assert arm["ranks"] == ranks
@@ -129,14 +217,24 @@ def test_what_a_round_mends_and_spoils_is_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("setting", "error"),
-    [({"search": ("mcts",)}, "no such search"), ({"search": ()}, "one or several"), ({"tasks": 0}, "out of bounds"),
-     ({"budget_tokens": 0}, "without an end"), ({"model": "none", "value": "judge"}, "judge without a model"),
-     ({"plan": Plan(threads=-1)}, "out of bounds"), ({"plan": Plan(threads=2**40)}, "0 to 4,096[^?]*--threads"),
-     ({"widths": ()}, "--widths[^?]*leave it out for 8 4 1"), ({"widths": (8, 0)}, "--widths"),
-     ({"widths": (10**12,)}, "--widths"), ({"keep": (-1,)}, "--keep"), ({"tasks": 10**12}, "--tasks"),
-     ({"parallel": 10**12}, "--parallel"), ({"c": float("nan")}, "--c"),
-     ({"budget_seconds": float("inf")}, "--budget-")],
-)  # fmt: skip
+    [
+        ({"search": ("mcts",)}, "no such search"),
+        ({"search": ()}, "one or several"),
+        ({"tasks": 0}, "out of bounds"),
+        ({"budget_tokens": 0}, "without an end"),
+        ({"model": "none", "value": "judge"}, "judge without a model"),
+        ({"plan": Plan(threads=-1)}, "out of bounds"),
+        ({"plan": Plan(threads=2**40)}, "0 to 4,096[^?]*--threads"),
+        ({"widths": ()}, "--widths[^?]*leave it out for 8 4 1"),
+        ({"widths": (8, 0)}, "--widths"),
+        ({"widths": (10**12,)}, "--widths"),
+        ({"keep": (-1,)}, "--keep"),
+        ({"tasks": 10**12}, "--tasks"),
+        ({"parallel": 10**12}, "--parallel"),
+        ({"c": float("nan")}, "--c"),
+        ({"budget_seconds": float("inf")}, "--budget-"),
+    ],
+)
 def test_settings_that_cannot_be(setting, error):
     with pytest.raises(BadInput, match=error):
         SearchConfig(**setting)
@@ -172,11 +270,31 @@ def test_situations_that_are_the_same_are_searched_once_where_that_is_asked_for(
     """A house of few situations: all of them are known before the calls are spent."""
     told = {}
     for join in ("--no-join", "--join"):
-        command.main([
-            "search", "--model", "none", "--env", "household", "--search", "rap", "--value", "flat", "--widths", "4",
-            "--budget-calls", "320", "--budget-tokens", "0", "--tasks", "1", join, "--plain",
-            "--out", str(tmp_path / join[2:]),
-        ])  # fmt: skip
+        command.main(
+            [
+                "search",
+                "--model",
+                "none",
+                "--env",
+                "household",
+                "--search",
+                "rap",
+                "--value",
+                "flat",
+                "--widths",
+                "4",
+                "--budget-calls",
+                "320",
+                "--budget-tokens",
+                "0",
+                "--tasks",
+                "1",
+                join,
+                "--plain",
+                "--out",
+                str(tmp_path / join[2:]),
+            ]
+        )
         (told[join],) = json.loads((tmp_path / join[2:] / "summary.json").read_text("utf-8"))["arms"]
     alone, joined = told["--no-join"], told["--join"]
     assert joined["calls"] < alone["calls"] == 320 and joined["paths"] > alone["paths"]
@@ -222,10 +340,28 @@ def test_what_is_advised_lets_every_such_search_spend_more(folder, tmp_path):
 
 
 def test_fewer_tasks_than_were_asked_for_are_said(tmp_path, capsys):
-    command.main([
-        "search", "--model", "none", "--env", "household:long=True", "--search", "best_of_n", "--tasks", "3",
-        "--value", "flat", "--paths", "2", "--budget-tokens", "0", "--out", str(tmp_path / "run"), "--plain",
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            "household:long=True",
+            "--search",
+            "best_of_n",
+            "--tasks",
+            "3",
+            "--value",
+            "flat",
+            "--paths",
+            "2",
+            "--budget-tokens",
+            "0",
+            "--out",
+            str(tmp_path / "run"),
+            "--plain",
+        ]
+    )
     assert "household:long=True has 1 held-out task: 3 were asked for" in " ".join(capsys.readouterr().out.split())
     assert len(lines(tmp_path / "run")) == 1
 
@@ -247,18 +383,43 @@ def test_a_mean_of_values_is_one(folder, tmp_path):
 def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
     calls = {}
     for value in ("rollouts", "rollouts:n=8", "rollouts:n=8,least=2"):
-        command.main([
-            "search", "--model", "none", "--env", "microwave:step_limit=4", "--search", "beam", "--tasks", "1",
-            "--value", value, "--budget-tokens", "0", "--budget-calls", "4000", "--widths", "2", "--keep", "1",
-            "--out", str(tmp_path / value), "--plain",
-        ])  # fmt: skip
+        command.main(
+            [
+                "search",
+                "--model",
+                "none",
+                "--env",
+                "microwave:step_limit=4",
+                "--search",
+                "beam",
+                "--tasks",
+                "1",
+                "--value",
+                value,
+                "--budget-tokens",
+                "0",
+                "--budget-calls",
+                "4000",
+                "--widths",
+                "2",
+                "--keep",
+                "1",
+                "--out",
+                str(tmp_path / value),
+                "--plain",
+            ]
+        )
         (row,) = lines(tmp_path / value)
         calls[value] = row["calls"]
     assert calls["rollouts:n=8,least=2"] < calls["rollouts"] < calls["rollouts:n=8"]
-    for wrong, told in (("rollouts:n=0", "samples of a state"), ("rollouts:n=1000000000000", "samples of a state"),
-                        ("rollouts:m=3", "unknown field"),
-                        ("rollouts:bounds=1", "unknown field"),
-                        ("rollouts:n", "without a value"), ("rollouts:n=x", "where: --value rollouts.n")):  # fmt: skip
+    for wrong, told in (
+        ("rollouts:n=0", "samples of a state"),
+        ("rollouts:n=1000000000000", "samples of a state"),
+        ("rollouts:m=3", "unknown field"),
+        ("rollouts:bounds=1", "unknown field"),
+        ("rollouts:n", "without a value"),
+        ("rollouts:n=x", "where: --value rollouts.n"),
+    ):
         with pytest.raises(BadInput, match=told):
             check_value(SearchConfig(model="none", value=wrong))
 
@@ -303,10 +464,30 @@ def make():
 def searched(folder, stuck, *more):
     (folder / "lift.py").write_text(LIFT + f"STUCK = {stuck}\n")
     out = folder / "run"
-    command.main([
-        "search", "--model", "none", "--env", str(folder / "lift.py"), "--search", "best_of_n", "rap", "--tasks", "4",
-        "--value", "flat", "--budget-tokens", "0", "--budget-calls", "12", "--out", str(out), "--plain", *more,
-    ])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--env",
+            str(folder / "lift.py"),
+            "--search",
+            "best_of_n",
+            "rap",
+            "--tasks",
+            "4",
+            "--value",
+            "flat",
+            "--budget-tokens",
+            "0",
+            "--budget-calls",
+            "12",
+            "--out",
+            str(out),
+            "--plain",
+            *more,
+        ]
+    )
     return out
 
 
@@ -327,9 +508,16 @@ def test_a_search_in_a_world_that_mostly_breaks_ends(tmp_path):
 
 @pytest.mark.parametrize(
     "flags",
-    [("--widths", "0"), ("--keep", "0"), ("--c", "nan"), ("--temperature", "nan"), ("--budget-tokens", "-1"),
-     ("--budget-seconds", "nan"), ("--search", "greedy", "dser")],
-)  # fmt: skip
+    [
+        ("--widths", "0"),
+        ("--keep", "0"),
+        ("--c", "nan"),
+        ("--temperature", "nan"),
+        ("--budget-tokens", "-1"),
+        ("--budget-seconds", "nan"),
+        ("--search", "greedy", "dser"),
+    ],
+)
 def test_what_cannot_be_searched_is_said_before_anything_is(tmp_path, flags):
     with pytest.raises((BadInput, SystemExit)):
         searched(tmp_path, (), *flags)

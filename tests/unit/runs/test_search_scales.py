@@ -51,14 +51,31 @@ WORLD = textwrap.dedent('''
 
     def make(low: float, high: float):
         return Steps(low, high)
-''')  # fmt: skip
+''')
 
 
 def found(tmp_path, name, *flags):
     (tmp_path / "steps.py").write_text(WORLD)
     out = tmp_path / name
-    command.main(["search", "--model", "none", "--widths", "4", "--tasks", "4", "--budget-tokens", "0", "--plain",
-                  "--budget-calls", "150", "--out", str(out), *flags])  # fmt: skip
+    command.main(
+        [
+            "search",
+            "--model",
+            "none",
+            "--widths",
+            "4",
+            "--tasks",
+            "4",
+            "--budget-tokens",
+            "0",
+            "--plain",
+            "--budget-calls",
+            "150",
+            "--out",
+            str(out),
+            *flags,
+        ]
+    )
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return [(row["phase"], row["success"], row["tokens"], row["answer"], row["value"]) for row in rows]
 
@@ -87,8 +104,15 @@ class Partly(Written):
 
     def state(self, node):
         told = super().state(node)
-        return State(told.node, told.task, told.question, told.steps, ended=told.ended, reward=told.reward,
-                     right=self.names[node] == "good" if told.ended else None)  # fmt: skip
+        return State(
+            told.node,
+            told.task,
+            told.question,
+            told.steps,
+            ended=told.ended,
+            reward=told.reward,
+            right=self.names[node] == "good" if told.ended else None,
+        )
 
 
 @pytest.mark.parametrize(("name", "paid", "mc"), [("bad", 0.3, 0.0), ("bad", 60.0, 0.0), ("good", 0.0, 1.0)])

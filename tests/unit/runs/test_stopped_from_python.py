@@ -68,8 +68,11 @@ def test_a_sweep_ends_with_ctrl_c_and_the_run_goes_on(mine, how, seeds):
 
 def test_a_system_that_catches_what_it_can_does_not_catch_the_stop(mine):
     text = SYSTEM.replace("    for update", "    with __import__('contextlib').suppress(Exception):\n      for update")
-    (mine / "mine.py").write_text(text.replace("        try:", "        if 1:\n         try:").replace(
-        "        except Exc", "         except Exc"))  # fmt: skip
+    (mine / "mine.py").write_text(
+        text.replace("        try:", "        if 1:\n         try:").replace(
+            "        except Exc", "         except Exc"
+        )
+    )
     with pytest.raises(KeyboardInterrupt):
         evolvent.run("mine.py", out="run", quiet=True)
     assert not RunFolder.open(mine / "run").finished

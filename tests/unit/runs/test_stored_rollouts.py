@@ -56,8 +56,9 @@ def test_rollouts_of_several_checkpoints_are_kept(tmp_path):
     every = {"save_every": 1, "steps": 60}  # five updates, a checkpoint after each
     some = run(tmp_path / "some", "ippo", hidden=(8,), keep_rollouts=2, **every)
     assert [path.name for path in sorted((some / "rollouts").glob("*.json"))] == [
-        "update-000004.json", "update-000005.json",
-    ]  # fmt: skip
+        "update-000004.json",
+        "update-000005.json",
+    ]
     assert len(list((some / "rollouts").glob("*.npz"))) == 2, "with their arrays"
     newest, before = (load_rollout(some / "rollouts" / f"update-00000{n}.json") for n in (5, 4))
     assert np.array_equal(newest.obs_TBAD, load_rollout(some / "rollout.json").obs_TBAD)

@@ -16,8 +16,13 @@ from toy_team import counters
 
 torch.set_num_threads(1)
 COMMON = {
-    "envs": 4, "horizon": 5, "steps": 20 * 7, "eval_every": 2, "eval_episodes": 4, "save_every": 2,
-}  # fmt: skip
+    "envs": 4,
+    "horizon": 5,
+    "steps": 20 * 7,
+    "eval_every": 2,
+    "eval_episodes": 4,
+    "save_every": 2,
+}
 JOINT = {"width": 8, "epochs": 2, "minibatches": 2, "mask_dead": True}
 CASES = {
     "mat": {"env": "dying", **JOINT},

@@ -58,10 +58,11 @@ def parts(path):
 def test_own_environments_are_normalised_and_those_of_the_library_are_not(tmp_path, wide, algo):
     ours = config_of(algo, env="permutation:n=2", steps=24)
     for name, config, has in [
-        ("own", config_of(algo, env=wide, steps=24), True), ("ours", ours, False),
+        ("own", config_of(algo, env=wide, steps=24), True),
+        ("ours", ours, False),
         ("off", config_of(algo, env=wide, steps=24, normalise_obs="off"), False),
         ("on", config_of(algo, env="permutation:n=2", steps=24, normalise_obs="on"), True),
-    ]:  # fmt: skip
+    ]:
         said = train(tmp_path / name, config)
         assert ("obs_norm" in parts(tmp_path / name)) == has, name
         assert ("differs in size by a factor of" in said) == (name == "off"), name

@@ -128,13 +128,19 @@ def test_attempts_longer_than_the_sheet_are_shown_at_equal_distances():
 @pytest.mark.parametrize(
     ("algo", "fields", "flag"),
     [
-        ("mat", {"lr": -1.0}, "--lr"), ("mat", {"lr": float("nan")}, "--lr"), ("mat", {"clip": 0.0}, "--clip"),
-        ("mat", {"gamma": 1.5}, "--gamma"), ("mat", {"width": 0}, "--width"), ("mat", {"epochs": 0}, "--epochs"),
-        ("mat", {"minibatches": 25}, "--minibatches"), ("mat", {"eval_every": -1}, "--eval-every"),
-        ("happo", {"hidden": (8, 0)}, "--hidden"), ("hatrpo", {"delta": 0.0}, "--delta"),
+        ("mat", {"lr": -1.0}, "--lr"),
+        ("mat", {"lr": float("nan")}, "--lr"),
+        ("mat", {"clip": 0.0}, "--clip"),
+        ("mat", {"gamma": 1.5}, "--gamma"),
+        ("mat", {"width": 0}, "--width"),
+        ("mat", {"epochs": 0}, "--epochs"),
+        ("mat", {"minibatches": 25}, "--minibatches"),
+        ("mat", {"eval_every": -1}, "--eval-every"),
+        ("happo", {"hidden": (8, 0)}, "--hidden"),
+        ("hatrpo", {"delta": 0.0}, "--delta"),
         ("coma", {"critic_hidden": (0,)}, "--critic-hidden"),
     ],
-)  # fmt: skip
+)
 def test_settings_out_of_range_are_named_before_anything_is_played(tmp_path, algo, fields, flag):
     with pytest.raises(BadInput, match=f"where: {flag}"):
         train(tmp_path / "r", config_of(algo, env="permutation:n=3", steps=24, **fields))
@@ -233,10 +239,15 @@ def test_the_loop_in_the_docstring_runs(tmp_path):
         return critic(view.state).expand(-1, 2)
 
     space = {
-        "open_team": team_session.open_team, "torch": torch, "agent_gae": agent_gae, "actors": actors, "value": value,
-        "act": acting(actors), "adam": torch.optim.Adam(actors.parameters()),
+        "open_team": team_session.open_team,
+        "torch": torch,
+        "agent_gae": agent_gae,
+        "actors": actors,
+        "value": value,
+        "act": acting(actors),
+        "adam": torch.optim.Adam(actors.parameters()),
         "learn": lambda batch, adv: {"loss": float(adv.abs().mean())},
-    }  # fmt: skip
+    }
     exec(source, space)
     with begin(tmp_path, "mappo", config) as folder:
         summary = space["run"](config, folder, Live(True, stream=io.StringIO()))

@@ -60,10 +60,15 @@ def cooperative(rng, kind):
 @pytest.mark.parametrize(
     "kind",
     [
-        "one reward for all", "independent distances", "who is first takes it", "seldom, each its own",
-        "collisions cost both", "once, by chance, one won as another lost", "nothing",
+        "one reward for all",
+        "independent distances",
+        "who is first takes it",
+        "seldom, each its own",
+        "collisions cost both",
+        "once, by chance, one won as another lost",
+        "nothing",
     ],
-)  # fmt: skip
+)
 def test_agents_with_rewards_of_their_own_are_a_team(kind):
     for seed in range(30):
         rewards = watched(cooperative(np.random.default_rng(seed), kind))
@@ -112,7 +117,7 @@ def test_games_of_one_step_and_everybody_for_himself_are_refused():
         (("red_0", "red_1", "blue_0"), "red_0, red_1 against blue_0"),
         (("agent_blue_0", "agent_red_0"), "agent_red_0 against agent_blue_0"),
     ],
-)  # fmt: skip
+)
 def test_names_say_it_where_random_play_earns_nothing(agents, sides):
     nothing = watched(np.zeros((25, 4, len(agents))))
     with pytest.raises(BadInput, match=sides):

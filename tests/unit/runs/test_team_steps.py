@@ -50,9 +50,14 @@ def test_who_was_alive_where_an_attempt_was_cut_off_is_valued_with_the_choices_l
     alive, left = np.array([[True, True], [False, True]]), rng.random((2, 2, 4)) < 0.5
     steps.see(frame(rng, active_BA=everybody, available_BAN=open_), 0)
     cut = frame(
-        rng, active_BA=everybody, available_BAN=open_, truncated_B=np.array([False, True]),
-        final_obs_BAD=np.ones((2, 2, 3), np.float32), final_active_BA=alive, final_available_BAN=left,
-    )  # fmt: skip
+        rng,
+        active_BA=everybody,
+        available_BAN=open_,
+        truncated_B=np.array([False, True]),
+        final_obs_BAD=np.ones((2, 2, 3), np.float32),
+        final_active_BA=alive,
+        final_available_BAN=left,
+    )
     steps.add(*act(rng), cut)
     alive[:], left[:] = True, True  # an environment may reuse its arrays
     told = []

@@ -35,9 +35,14 @@ def rolled_out():
     reward, over = obs[..., T].numpy().astype(np.float64), np.zeros((T, B), bool)
     over[-1] = True
     rollout = Rollout(
-        obs_TBAD=obs.numpy(), action_TBA=action.numpy(), reward_TBA=reward, terminated_TB=over,
-        truncated_TB=np.zeros_like(over), value_TBA=np.full((T, B, A), 0.5), mask_TBA=active.numpy(),
-    )  # fmt: skip
+        obs_TBAD=obs.numpy(),
+        action_TBA=action.numpy(),
+        reward_TBA=reward,
+        terminated_TB=over,
+        truncated_TB=np.zeros_like(over),
+        value_TBA=np.full((T, B, A), 0.5),
+        mask_TBA=active.numpy(),
+    )
     seen, logp = View(obs, obs.flatten(2), None, active), torch.full((T, B, A, 1), 0.5).log()
     kept = {"order": torch.arange(A).expand(T, B, A), "order_logp": torch.full((T, B), 0.5).log()}
     return Batch(seen, action, logp, torch.full((T, B, A), 0.5), kept, rollout)

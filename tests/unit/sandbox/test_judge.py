@@ -58,8 +58,10 @@ def f(x):
 def test_a_call_without_an_end_speaks_for_the_others_where_nobody_waits(sandbox):
     program, limits = "import time\ndef f(x): time.sleep(100 if x == 2 else 0); return x", Limits(wall=0.5)
     cases = [(1, 1), (2, 2), (3, 3), Case((4,), 4, hidden=True)]
-    told = {patient: judge(program, cases, function="f", sandbox=sandbox, limits=limits, patient=patient)
-            for patient in (True, False)}  # fmt: skip
+    told = {
+        patient: judge(program, cases, function="f", sandbox=sandbox, limits=limits, patient=patient)
+        for patient in (True, False)
+    }
     assert [o.status for o in told[True].outcomes] == ["right", "time", "right", "right"]
     assert [o.status for o in told[False].outcomes] == ["right", "time", "time", "right"]
 
@@ -219,17 +221,34 @@ def test_any_line_is_a_value_or_refused(line):
 
 @pytest.mark.parametrize(
     "line",
-    [b"[" * 100000, b'{"d":[["a",NaN]]}', b"1e999", b'{"t":1}', b'{"q":[]}', b'{"s":[[1]]}', b'{"s":[],"t":[]}',
-     b'{"b":"zz"}', b'{"d":[[[],1]]}', b'{"d":[[1]]}', b'{"c":[1,2]}', b"9" * 5000,
-     b"[" * 40 + b"]" * 40, b" " * (1 << 20) + b"1"],
-)  # fmt: skip
+    [
+        b"[" * 100000,
+        b'{"d":[["a",NaN]]}',
+        b"1e999",
+        b'{"t":1}',
+        b'{"q":[]}',
+        b'{"s":[[1]]}',
+        b'{"s":[],"t":[]}',
+        b'{"b":"zz"}',
+        b'{"d":[[[],1]]}',
+        b'{"d":[[1]]}',
+        b'{"c":[1,2]}',
+        b"9" * 5000,
+        b"[" * 40 + b"]" * 40,
+        b" " * (1 << 20) + b"1",
+    ],
+)
 def test_what_is_no_value_is_refused(line):
     with pytest.raises(BadValue):
         loads(line)
 
 
-NESTED = {"list": lambda v: [v], "tuple": lambda v: (v,), "dict": lambda v: {"a": v},
-          "frozenset": lambda v: frozenset([v])}  # fmt: skip
+NESTED = {
+    "list": lambda v: [v],
+    "tuple": lambda v: (v,),
+    "dict": lambda v: {"a": v},
+    "frozenset": lambda v: frozenset([v]),
+}
 
 
 @pytest.mark.parametrize("kind", NESTED)

@@ -21,15 +21,25 @@ def test_the_normal_form_has_no_comments_and_no_docstrings():
 
 def test_every_fault_of_a_program_by_hand():
     found = [(m.line, m.what, m.source.splitlines()[m.line].strip()) for m in mutants(SOURCE)]
-    assert sorted(found) == sorted([
-        (1, "comparison", "if x <= 3 and True:"), (1, "comparison", "if x > 3 and True:"),
-        (1, "number", "if x < 4 and True:"), (1, "number", "if x < 2 and True:"),
-        (1, "and, or", "if x < 3 or True:"), (1, "truth", "if x < 3 and False:"),
-        (1, "condition", "if not (x < 3 and True):"),
-        (2, "operator", "x -= 2"), (2, "number", "x += 3"), (2, "number", "x += 1"), (2, "left out", "pass"),
-        (3, "operator", "return x + 10"), (3, "number", "return x * 11"), (3, "number", "return x * 9"),
-        (3, "nothing returned", "return None"),
-    ])  # fmt: skip
+    assert sorted(found) == sorted(
+        [
+            (1, "comparison", "if x <= 3 and True:"),
+            (1, "comparison", "if x > 3 and True:"),
+            (1, "number", "if x < 4 and True:"),
+            (1, "number", "if x < 2 and True:"),
+            (1, "and, or", "if x < 3 or True:"),
+            (1, "truth", "if x < 3 and False:"),
+            (1, "condition", "if not (x < 3 and True):"),
+            (2, "operator", "x -= 2"),
+            (2, "number", "x += 3"),
+            (2, "number", "x += 1"),
+            (2, "left out", "pass"),
+            (3, "operator", "return x + 10"),
+            (3, "number", "return x * 11"),
+            (3, "number", "return x * 9"),
+            (3, "nothing returned", "return None"),
+        ]
+    )
     ways = [(m.line, m.source.splitlines()[m.line].strip()) for m in rewritten(SOURCE)]
     assert ways == [(1, "if 3 > x and True:"), (2, "x = x + 2"), (3, "return 10 * x")]
 

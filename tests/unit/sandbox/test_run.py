@@ -98,7 +98,7 @@ for _ in range(99):
         ("import os\nfor i in range(3000): os.mkdir(str(i))\nwhile True: pass", Limits(), "disk", "inodes"),
         ("for i in range(9): open(str(i), 'wb').write(b'1' * (15 << 20))\nwhile True: pass", Limits(), "disk", "disk"),
     ],
-)  # fmt: skip
+)
 def test_a_limit_that_is_passed_is_named(sandbox, text, limits, status, limit):
     result = code(sandbox, text, limits)
     assert (result.status, result.limit) == (status, limit), result

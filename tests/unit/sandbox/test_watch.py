@@ -159,8 +159,16 @@ def test_a_process_may_end_before_any_look_at_it(tmp_path, proc, folder, monkeyp
 
             for name in CALLS:
                 patched.setattr(watch.os, name, counted(getattr(os, name)))
-            limits = {"wall": None, "memory": 1 << 40, "cpu": 99, "processes": 9, "threads": 9, "disk": 1 << 40,
-                      "inodes": 1 << 40, "file": MB}  # fmt: skip
+            limits = {
+                "wall": None,
+                "memory": 1 << 40,
+                "cpu": 99,
+                "processes": 9,
+                "threads": 9,
+                "disk": 1 << 40,
+                "inodes": 1 << 40,
+                "file": MB,
+            }
             looks = watch.Watch(limits, proc, folder, (os.getpid(), pid))
             looks.started -= 1
             assert looks.look(tools=False) is None

@@ -55,9 +55,15 @@ def of(breaks: str, **more: Any) -> tuple[Search, Attempts]:
 
 
 SEARCHES = [
-    (best_of_n, {"paths": 6, "parallel": 3}), (beam, {}), (bfs_v, {"paths": 4}), (dfsdt, {"paths": 4}),
-    (mcts_alpha, {"simulations": 12}), (rstar, {"paths": 4}), (mcts_rollout, {"paths": 4}), (rap, {"paths": 4}),
-]  # fmt: skip
+    (best_of_n, {"paths": 6, "parallel": 3}),
+    (beam, {}),
+    (bfs_v, {"paths": 4}),
+    (dfsdt, {"paths": 4}),
+    (mcts_alpha, {"simulations": 12}),
+    (rstar, {"paths": 4}),
+    (mcts_rollout, {"paths": 4}),
+    (rap, {"paths": 4}),
+]
 
 
 @pytest.mark.parametrize(("by", "settings"), SEARCHES, ids=lambda given: getattr(given, "__name__", ""))

@@ -125,11 +125,14 @@ def test_worlds_of_several_actions_keep_the_plan_in_every_prompt():
         asked.extend(requests)
         return [
             Completion(
-                r.choices[0].strip() if r.choices else "open it", NONE, NONE, choice=0 if r.choices else -1,
+                r.choices[0].strip() if r.choices else "open it",
+                NONE,
+                NONE,
+                choice=0 if r.choices else -1,
                 scores_N=np.zeros(len(r.choices)) if r.choices else None,
             )
             for r in requests
-        ]  # fmt: skip
+        ]
 
     grower = Grower([world], Manner(Text()), engine, widths=(1,), unit="answer")
     config = se_agent.Config(paths=3, population=1)

@@ -29,9 +29,11 @@ from search_toy import Written, named, search_of
 # the move that looks best at first leads nowhere: only what lies two moves on tells
 DEEP = {
     "root": {"near": (0.5, 0.6), "far": (0.5, 0.4)},
-    "near": {"near1": (1.0, 0.1)}, "far": {"far1": (1.0, 0.9)},
-    "near1": {"near2": (1.0, 0.0)}, "far1": {"far2": (1.0, 1.0)},
-}  # fmt: skip
+    "near": {"near1": (1.0, 0.1)},
+    "far": {"far1": (1.0, 0.9)},
+    "near1": {"near2": (1.0, 0.0)},
+    "far1": {"far2": (1.0, 1.0)},
+}
 
 
 def test_simulations_see_what_a_greedy_value_does_not():
@@ -119,10 +121,16 @@ def test_values_that_are_none(value, error):
 @pytest.mark.parametrize(
     ("search", "wrong"),
     [
-        (beam, {"keep": (2, 0)}), (best_of_n, {"parallel": 0}), (bfs_v, {"depth": 0}), (dfsdt, {"paths": 0}),
-        (mcts_alpha, {"simulations": -1}), (mcts_rollout, {"parallel": -2}), (rap, {"c": -1.0}), (rstar, {"paths": -1}),
+        (beam, {"keep": (2, 0)}),
+        (best_of_n, {"parallel": 0}),
+        (bfs_v, {"depth": 0}),
+        (dfsdt, {"paths": 0}),
+        (mcts_alpha, {"simulations": -1}),
+        (mcts_rollout, {"parallel": -2}),
+        (rap, {"c": -1.0}),
+        (rstar, {"paths": -1}),
     ],
-)  # fmt: skip
+)
 def test_numbers_that_could_not_be_searched_with_are_refused(search, wrong):
     with pytest.raises(BadInput, match="out of bounds"):
         search.Config(**wrong)
@@ -240,10 +248,11 @@ def test_counts_of_simulations_and_paths_are_kept_however_many_are_under_way():
 @pytest.mark.parametrize(
     ("run", "config"),
     [
-        (rstar.run, rstar.Config(paths=6)), (cot_sc_tree.run, cot_sc_tree.Config(paths=6)),
+        (rstar.run, rstar.Config(paths=6)),
+        (cot_sc_tree.run, cot_sc_tree.Config(paths=6)),
         (mcts_alpha.run, mcts_alpha.Config(paths=3, sample=True)),
     ],
-)  # fmt: skip
+)
 def test_what_is_drawn_in_a_task_does_not_depend_on_the_others(run, config):
     wide = {"root": {f"c{i}": (1 / 6, 0.0) for i in range(6)}} | {f"c{i}": {f"e{i}": (1.0, i / 6)} for i in range(6)}
 

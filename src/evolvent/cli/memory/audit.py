@@ -117,12 +117,20 @@ def _told(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE
         effect = lift.marginal(*v.arms, bank.reward_range)
         told.append(
             {
-                "id": memory_id(seq), "kind": kind, "source": source, "key": short(key, 200), "body": short(body, 200),
-                "stage": stage, "value": v.q, "start": start, "n": v.n, "n_omitted": v.n_omitted,
+                "id": memory_id(seq),
+                "kind": kind,
+                "source": source,
+                "key": short(key, 200),
+                "body": short(body, 200),
+                "stage": stage,
+                "value": v.q,
+                "start": start,
+                "n": v.n,
+                "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
                 "adds": effect.told(span) if effect.confidence > 0 else "",
             }
-        )  # fmt: skip
+        )
     return told
 
 
@@ -180,11 +188,17 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         mean, theirs = (in_units(span[0] + width * o.total / max(o.n, 1.0), width, 2) for o in (x, other))
         found.append(
             {
-                "id": memory_id(seq), "objective": objective, "stage": stage, "source": source, "value": v.q,
-                "n": v.n, "n_omitted": v.n_omitted, "lift": effect.shrunk if effect.confidence > 0 else None,
+                "id": memory_id(seq),
+                "objective": objective,
+                "stage": stage,
+                "source": source,
+                "value": v.q,
+                "n": v.n,
+                "n_omitted": v.n_omitted,
+                "lift": effect.shrunk if effect.confidence > 0 else None,
                 "why": adds if measured else f"mean {mean} of {v.n} outcomes, where another memory has {theirs}",
             }
-        )  # fmt: skip
+        )
     return sorted(found, key=lambda row: (row["lift"] if row["lift"] is not None else 0.0, row["value"]))
 
 
@@ -339,8 +353,14 @@ def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
         first, last = told.get("lines", (1, 0))
         lines = range(first, last + 1)
         one, of = (target != "*"), told.get("target", "") if target == "*" else target
-        found.append({
-            "id": f"a{seq}", "verb": verb, "target": of, "reason": str(told.get("reason", "")), "at": at,
-            "memories": 1 if one else len(lines),
-        })  # fmt: skip
+        found.append(
+            {
+                "id": f"a{seq}",
+                "verb": verb,
+                "target": of,
+                "reason": str(told.get("reason", "")),
+                "at": at,
+                "memories": 1 if one else len(lines),
+            }
+        )
     return found

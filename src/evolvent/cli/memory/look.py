@@ -33,9 +33,16 @@ _COLUMNS = {
 
 
 def audit(
-    store: Where, *, html: Path | None = None, top: int = 5, untrusted: tuple[str, ...] = (),
-    near: float = 0.95, scope: Scope = "default", json: Json = False, plain: bool = False,
-) -> None:  # fmt: skip
+    store: Where,
+    *,
+    html: Path | None = None,
+    top: int = 5,
+    untrusted: tuple[str, ...] = (),
+    near: float = 0.95,
+    scope: Scope = "default",
+    json: Json = False,
+    plain: bool = False,
+) -> None:
     """Health of a memory: which memories are most and least valuable, harmful, duplicate, untrusted or never used.
 
     Args:
@@ -64,9 +71,14 @@ def audit(
 
 
 def search(
-    store: Where, task: Annotated[str, Positional], *, k: int = 5, filter: str = "",
-    scope: Scope = "default", json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    task: Annotated[str, Positional],
+    *,
+    k: int = 5,
+    filter: str = "",
+    scope: Scope = "default",
+    json: Json = False,
+) -> None:
     """What a memory would show for a task, best first. Nothing is written and nobody is credited.
 
     Args:
@@ -88,9 +100,17 @@ def search(
 
 
 def list_(
-    store: Where, *, status: str = "active", filter: str = "", kinds: tuple[str, ...] = (), order: Order = "oldest",
-    limit: int = 50, after: str = "", scope: Scope = "default", json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    *,
+    status: str = "active",
+    filter: str = "",
+    kinds: tuple[str, ...] = (),
+    order: Order = "oldest",
+    limit: int = 50,
+    after: str = "",
+    scope: Scope = "default",
+    json: Json = False,
+) -> None:
     """The memories of a store, page by page.
 
     Args:
@@ -133,9 +153,17 @@ def count_(
 
 
 def receipts(
-    store: Where, *, open: bool = False, stage: str = "", before: str = "", filter: str = "", limit: int = 50,
-    after: str = "", scope: Scope = "default", json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    *,
+    open: bool = False,
+    stage: str = "",
+    before: str = "",
+    filter: str = "",
+    limit: int = 50,
+    after: str = "",
+    scope: Scope = "default",
+    json: Json = False,
+) -> None:
     """The recalls of a store, oldest first, page by page: what was asked and shown, and whether an outcome was told.
 
     Args:
@@ -148,9 +176,13 @@ def receipts(
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.receipts(
-            settled=False if open else None, stage=stage or None, before=before or None, filter=_filter(filter),
-            limit=limit, after=after or None,
-        )  # fmt: skip
+            settled=False if open else None,
+            stage=stage or None,
+            before=before or None,
+            filter=_filter(filter),
+            limit=limit,
+            after=after or None,
+        )
         if json:
             live.note(dump([asdict(one) for one in found], indent=2))
             return
@@ -203,8 +235,13 @@ def explain(
     """
     if not re.fullmatch(r"[mr]\d+", subject):
         do = f"evolvent memory audit {shlex.quote(store)} names them"
-        raise BadInput("not an id", got=subject, expected="m3 (a memory) or r7 (the receipt of a recall)",
-                       where="evolvent memory explain", do=do)  # fmt: skip
+        raise BadInput(
+            "not an id",
+            got=subject,
+            expected="m3 (a memory) or r7 (the receipt of a recall)",
+            where="evolvent memory explain",
+            do=do,
+        )
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.explain(subject)
         live.note(dump(found.to_dict(), indent=2) if json else str(found))
@@ -229,8 +266,21 @@ def verify(store: Where, *, embed: bool = False) -> None:
 
 # ---------------------------------------------------------------------------------------------------- the audit
 def _tell(live: Live, data: Mapping[str, Any]) -> None:
-    numbers = ("items", "coverage", "nonzero", "updates_per_item", "never_shown", "recalls", "test_recalls",
-               "empty_recalls", "settled", "invalid_outcomes", "merged", "gate", "gate_top_fifth")  # fmt: skip
+    numbers = (
+        "items",
+        "coverage",
+        "nonzero",
+        "updates_per_item",
+        "never_shown",
+        "recalls",
+        "test_recalls",
+        "empty_recalls",
+        "settled",
+        "invalid_outcomes",
+        "merged",
+        "gate",
+        "gate_top_fifth",
+    )
     rows = [list(health_words(name, data[name])) for name in numbers]
     rows += [[f"{status} memories", count] for status, count in data["by_status"].items() if status != "active"]
     rows.append(["unsettled receipts", data["unsettled"]["receipts"]])
@@ -293,5 +343,13 @@ def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> Non
     live.table(title, ["id", "stage", "value", "adds", "outcomes", "kind", "source", "when", "what"], rows)
 
 
-COMMANDS = {"audit": audit, "search": search, "list": list_, "count": count_, "receipts": receipts, "find": find,
-            "explain": explain, "verify": verify}  # fmt: skip
+COMMANDS = {
+    "audit": audit,
+    "search": search,
+    "list": list_,
+    "count": count_,
+    "receipts": receipts,
+    "find": find,
+    "explain": explain,
+    "verify": verify,
+}

@@ -24,9 +24,14 @@ _REASON = "asked for on the command line"
 
 
 def rollback(
-    store: Where, *, to: str, reason: Reason = _REASON, scope: Scope = "default",
-    dry_run: DryRun = False, json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    *,
+    to: str,
+    reason: Reason = _REASON,
+    scope: Scope = "default",
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
     """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
     A time just before a rollback undoes that rollback.
@@ -40,10 +45,18 @@ def rollback(
 
 
 def revise(
-    store: Where, receipt: Annotated[str, Positional], *, reward: float | None = None,
-    void: bool = False, source: str | None = None, weight: float | None = None, reason: Reason = _REASON,
-    scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    receipt: Annotated[str, Positional],
+    *,
+    reward: float | None = None,
+    void: bool = False,
+    source: str | None = None,
+    weight: float | None = None,
+    reason: Reason = _REASON,
+    scope: Scope = "default",
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
 
     What is not given (source, weight, what was done) is as it was told before.
@@ -68,9 +81,15 @@ def revise(
 
 
 def quarantine(
-    store: Where, ids: Ids, *, descendants: bool = True,
-    reason: Reason = _REASON, scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    ids: Ids,
+    *,
+    descendants: bool = True,
+    reason: Reason = _REASON,
+    scope: Scope = "default",
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
     """Exclude untrusted memories from recall, with the memories written under their influence.
 
     Args:
@@ -82,9 +101,15 @@ def quarantine(
 
 
 def restore(
-    store: Where, ids: Ids, *, descendants: bool = False,
-    reason: Reason = _REASON, scope: Scope = "default", dry_run: DryRun = False, json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    ids: Ids,
+    *,
+    descendants: bool = False,
+    reason: Reason = _REASON,
+    scope: Scope = "default",
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
     """Include memories in recall again, whatever excluded them.
 
     Args:
@@ -97,9 +122,14 @@ def restore(
 
 
 def compact(
-    store: Where, *, keep: int = 1000, unsettled_days: float | None = None, scope: str = "default",
-    dry_run: DryRun = False, json: Json = False,
-) -> None:  # fmt: skip
+    store: Where,
+    *,
+    keep: int = 1000,
+    unsettled_days: float | None = None,
+    scope: str = "default",
+    dry_run: DryRun = False,
+    json: Json = False,
+) -> None:
     """Remove rows that are no longer needed, for good, and shrink the store.
 
     Args:
@@ -113,9 +143,14 @@ def compact(
 
 
 def update(
-    store: Where, id: Id, *, body: str | None = None,
-    key: str | None = None, reason: Reason = _REASON, scope: Scope = "default",
-) -> None:  # fmt: skip
+    store: Where,
+    id: Id,
+    *,
+    body: str | None = None,
+    key: str | None = None,
+    reason: Reason = _REASON,
+    scope: Scope = "default",
+) -> None:
     """Say a memory better: a new version, which goes on with the value and the statistics of the old one.
 
     Args:
@@ -127,10 +162,17 @@ def update(
 
 
 def erase(
-    store: Where, ids: Annotated[tuple[str, ...], Positional, arg(metavar="ID...")] = (), *, find: str = "",
-    older_than: str = "", stage: str = "", reason: Reason = _REASON, scope: Scope = "default", dry_run: DryRun = False,
+    store: Where,
+    ids: Annotated[tuple[str, ...], Positional, arg(metavar="ID...")] = (),
+    *,
+    find: str = "",
+    older_than: str = "",
+    stage: str = "",
+    reason: Reason = _REASON,
+    scope: Scope = "default",
+    dry_run: DryRun = False,
     json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Erase what memories, receipts or lines of the log said, for good; numbers, date and reason stay.
 
     Args:
@@ -228,5 +270,13 @@ def _table(live: Live, title: str, columns: list[str], rows: list[list[object]])
             live.note(f"… and {len(rows) - _ROWS} more (all with --json)")
 
 
-COMMANDS = {"revise": revise, "rollback": rollback, "quarantine": quarantine, "restore": restore, "compact": compact,
-            "update": update, "erase": erase, "drop-scope": drop_scope}  # fmt: skip
+COMMANDS = {
+    "revise": revise,
+    "rollback": rollback,
+    "quarantine": quarantine,
+    "restore": restore,
+    "compact": compact,
+    "update": update,
+    "erase": erase,
+    "drop-scope": drop_scope,
+}

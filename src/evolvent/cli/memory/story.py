@@ -80,8 +80,15 @@ def _about(bank: Bank, seqs: Sequence[int]) -> list[dict[str, Any]]:
         (bank.policy.objective, *seqs),
     ):
         value = start if q is None else q
-        found[seq] = {"id": memory_id(seq), "key": short(key, 120), "source": source, "status": status,
-                      "start": start, "value": value, "n": n or 0}  # fmt: skip
+        found[seq] = {
+            "id": memory_id(seq),
+            "key": short(key, 120),
+            "source": source,
+            "status": status,
+            "start": start,
+            "value": value,
+            "n": n or 0,
+        }
     return [found[seq] for seq in seqs if seq in found]
 
 
@@ -97,9 +104,14 @@ def _most_credited(bank: Bank) -> list[int]:
         (bank.scope_id,),
     )
     found = [row[0] for row in rows]
-    return found or [row[0] for row in bank.store.rows(
-        "SELECT p.parent FROM provenance p JOIN memory m ON m.seq = p.parent WHERE m.scope_id = ? GROUP BY p.parent "
-        "ORDER BY count(*) DESC, p.parent LIMIT 8", (bank.scope_id,))]  # fmt: skip
+    return found or [
+        row[0]
+        for row in bank.store.rows(
+            "SELECT p.parent FROM provenance p JOIN memory m ON m.seq = p.parent WHERE m.scope_id = ? "
+            "GROUP BY p.parent ORDER BY count(*) DESC, p.parent LIMIT 8",
+            (bank.scope_id,),
+        )
+    ]
 
 
 def _quarantined(bank: Bank) -> list[int]:

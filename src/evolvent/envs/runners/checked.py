@@ -11,9 +11,12 @@ from evolvent.core.team import Frame, TeamEnv
 from evolvent.envs.runners.patience import at_most
 
 _WORDS = {
-    "obs_BAD": "an observation", "reward_BA": "a reward", "state_BS": "the state",
-    "final_obs_BAD": "the last observation of an attempt", "final_state_BS": "the last state of an attempt",
-}  # fmt: skip
+    "obs_BAD": "an observation",
+    "reward_BA": "a reward",
+    "state_BS": "the state",
+    "final_obs_BAD": "the last observation of an attempt",
+    "final_state_BS": "the last state of an attempt",
+}
 
 
 class Checked:

@@ -145,9 +145,11 @@ class Copies:
             flat = np.asarray(value).reshape(-1)
             if known.setdefault(agent, flat.size) != flat.size or flat.size > row_AD.shape[1]:
                 raise EnvError(
-                    "an environment changed what its agents see", got=f"{flat.size} numbers",
-                    expected=f"{min(known[agent], row_AD.shape[1])}", where=f"agent {agent}",
-                )  # fmt: skip
+                    "an environment changed what its agents see",
+                    got=f"{flat.size} numbers",
+                    expected=f"{min(known[agent], row_AD.shape[1])}",
+                    where=f"agent {agent}",
+                )
             row_AD[self._index[agent], : flat.size] = flat
 
     def _write_reward(self, b: int, seen: Seen) -> None:
@@ -164,6 +166,7 @@ class Copies:
     def _check_agents(self, by_agent: Mapping[str, object]) -> None:
         if not by_agent.keys() <= self._index.keys():
             raise EnvError(
-                "an environment changed its agents", got=", ".join(sorted(map(str, by_agent))),
+                "an environment changed its agents",
+                got=", ".join(sorted(map(str, by_agent))),
                 expected=", ".join(map(str, self._index)),
-            )  # fmt: skip
+            )

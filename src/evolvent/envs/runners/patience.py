@@ -53,9 +53,11 @@ def at_most(seconds: float, what: str, where: str) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
     if rung:
         raise EnvError(
-            f"{what} did not return", got=f"{seconds:g} s", where=", ".join(filter(None, (where, rung[0]))),
+            f"{what} did not return",
+            got=f"{seconds:g} s",
+            where=", ".join(filter(None, (where, rung[0]))),
             do="mend the loop that never ends; where all copies together need longer: --step-s",
-        )  # fmt: skip
+        )
 
 
 def _line(frame: FrameType | None) -> str:

@@ -96,15 +96,21 @@ def action_spec(space: Any) -> ActionSpec:
     if isinstance(low, np.ndarray) and np.isfinite(low).all() and np.isfinite(space.high).all():
         return ActionSpec(dims=low.size)
     raise EnvError(
-        "an action space that is not supported", got=repr(space), expected="Discrete or a bounded Box",
+        "an action space that is not supported",
+        got=repr(space),
+        expected="Discrete or a bounded Box",
         do="number the combinations of a MultiDiscrete as one Discrete; give a Box without bounds some",
-    )  # fmt: skip
+    )
 
 
 def team_of(
-    agents: Sequence[str], widths: Sequence[int], action_spaces: Mapping[str, Any], *, state_dim: int = 0,
+    agents: Sequence[str],
+    widths: Sequence[int],
+    action_spaces: Mapping[str, Any],
+    *,
+    state_dim: int = 0,
     limit: int = 0,
-) -> TeamSpec:  # fmt: skip
+) -> TeamSpec:
     """The team of agents that see so many numbers each and act in an action space of gymnasium each."""
     actions = tuple(action_spec(action_spaces[agent]) for agent in agents)
     return TeamSpec(tuple(agents), max(widths), actions, state_dim=state_dim, limit=limit)

@@ -41,9 +41,11 @@ def row_of(space: Any, where: str) -> Row:
         _refuse_large(part, where)
         if not _shaped(part) and type(part).__name__ not in _CHOSEN:
             raise EnvError(
-                "an observation space that is not supported", got=repr(part), where=where,
+                "an observation space that is not supported",
+                got=repr(part),
+                where=where,
                 expected="Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these",
-            )  # fmt: skip
+            )
     if _shaped(space):
         width, flat = math.prod(space.shape), _numbers
     else:
@@ -59,9 +61,12 @@ def row_of(space: Any, where: str) -> Row:
 
     if width > LONGEST:
         raise BadInput(
-            "an observation that is too long", got=f"{width:,} numbers, {space!r}", expected=f"at most {LONGEST:,}",
-            where=where, do="show the agent less: what matters of it, or where it stands as numbers",
-        )  # fmt: skip
+            "an observation that is too long",
+            got=f"{width:,} numbers, {space!r}",
+            expected=f"at most {LONGEST:,}",
+            where=where,
+            do="show the agent less: what matters of it, or where it stands as numbers",
+        )
 
     def row(seen: Any) -> np.ndarray:
         try:
@@ -70,9 +75,11 @@ def row_of(space: Any, where: str) -> Row:
             raise EnvError("an observation that is not in its space", got=seen, expected=space, where=where) from error
         if found.size != width:
             raise EnvError(
-                "an observation of another size than its space", got=f"{found.size} numbers", expected=space,
+                "an observation of another size than its space",
+                got=f"{found.size} numbers",
+                expected=space,
                 where=where,
-            )  # fmt: skip
+            )
         return found
 
     return Row(width, row)
@@ -103,8 +110,9 @@ def _refuse_large(space: Any, where: str) -> None:
         return
     raise BadInput(
         "a picture is no observation for these learners, which have no convolutions",
-        got=f"{' x '.join(map(str, space.shape))} numbers", expected=f"a vector, or at most {PICTURE:,} numbers",
+        got=f"{' x '.join(map(str, space.shape))} numbers",
+        expected=f"a vector, or at most {PICTURE:,} numbers",
         where=where,
         do="show positions, velocities and the like instead, or a small picture: in grey, 32 x 32 (supersuit: "
         "color_reduction_v0, resize_v1)",
-    )  # fmt: skip
+    )

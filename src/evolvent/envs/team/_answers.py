@@ -47,10 +47,12 @@ def stepped(shown: Any) -> Stepped:
     names = Stepped._fields
     if not isinstance(shown, tuple | list) or len(shown) != len(names):
         raise EnvError(
-            f"step returned {_counted(shown)}", expected=f"{len(names)} values, as in PettingZoo: {', '.join(names)}",
+            f"step returned {_counted(shown)}",
+            expected=f"{len(names)} values, as in PettingZoo: {', '.join(names)}",
             do="say apart what ended by its own rules (terminations) and what was cut off (truncations)"
-            if isinstance(shown, tuple | list) and len(shown) == 4 else "",
-        )  # fmt: skip
+            if isinstance(shown, tuple | list) and len(shown) == 4
+            else "",
+        )
     return Stepped(*(_by_agent(name, value, "step") for name, value in zip(names, shown, strict=True)))
 
 

@@ -26,9 +26,16 @@ class OneStepGame:
     name = ""
 
     def __init__(
-        self, n_envs: int, n: int, choices: int, pay: Callable[[np.ndarray], np.ndarray], *, best: float, noise: int,
+        self,
+        n_envs: int,
+        n: int,
+        choices: int,
+        pay: Callable[[np.ndarray], np.ndarray],
+        *,
+        best: float,
+        noise: int,
         ids: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.n_envs, self._pay, self._best, self._noise = n_envs, pay, best, noise
         names = tuple(f"agent{i}" for i in range(n))
         self._id_AA = np.eye(n, dtype=np.float32) if ids else np.zeros((n, 0), np.float32)

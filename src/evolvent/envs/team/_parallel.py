@@ -62,9 +62,11 @@ class ParallelSolo:
         self._alive, self._success = [agent for agent in self._rows if agent in self._listed], {}
         if not self._alive:
             raise EnvError(
-                "nobody is there after reset", got=f"agents = {self._listed}", expected=", ".join(map(str, self._rows)),
+                "nobody is there after reset",
+                got=f"agents = {self._listed}",
+                expected=", ".join(map(str, self._rows)),
                 do="set self.agents = list(self.possible_agents) in reset",
-            )  # fmt: skip
+            )
         return self._seen(obs, infos, 0.0)
 
     def step(self, action: np.ndarray) -> Seen:
@@ -97,9 +99,14 @@ class ParallelSolo:
         return getattr(self.env, "agents", self._rows)
 
     def _seen(
-        self, obs: Mapping[str, Any], infos: Mapping[str, Any], reward: Mapping[str, Any] | float, *,
-        cut: bool = False, last: list[str] | None = None,
-    ) -> Seen:  # fmt: skip
+        self,
+        obs: Mapping[str, Any],
+        infos: Mapping[str, Any],
+        reward: Mapping[str, Any] | float,
+        *,
+        cut: bool = False,
+        last: list[str] | None = None,
+    ) -> Seen:
         known(obs, self._rows)
         masks = {agent: obs[agent][_MASK] for agent in self._masked if agent in obs}
         if self._foreign:
@@ -136,9 +143,10 @@ class ParallelSolo:
         if masks and not self._told_masks:
             raise EnvError(
                 "a mask of actions in the infos of step, and none in those of reset",
-                got=f"agents {', '.join(map(str, masks))}", expected="one in both, or in neither",
+                got=f"agents {', '.join(map(str, masks))}",
+                expected="one in both, or in neither",
                 do="put the mask of the first action into the infos of reset",
-            )  # fmt: skip
+            )
         return masks
 
 

@@ -18,16 +18,34 @@ from evolvent.envs.team._parallel import ParallelSolo
 from evolvent.envs.team._robot import RobotSolo
 
 ROBOTS = (
-    "Ant", "HalfCheetah", "Hopper", "Humanoid", "HumanoidStandup", "Pusher", "Reacher", "Swimmer", "Walker2d",
-    "CoupledHalfCheetah", "ManySegmentSwimmer", "ManySegmentAnt",
-)  # fmt: skip
+    "Ant",
+    "HalfCheetah",
+    "Hopper",
+    "Humanoid",
+    "HumanoidStandup",
+    "Pusher",
+    "Reacher",
+    "Swimmer",
+    "Walker2d",
+    "CoupledHalfCheetah",
+    "ManySegmentSwimmer",
+    "ManySegmentAnt",
+)
 
 _PARTITIONS = {
-    "Ant": "2x4, 2x4d or 4x2", "HalfCheetah": "2x3 or 6x1", "Hopper": "3x1", "Humanoid": "9|8",
-    "HumanoidStandup": "9|8", "Reacher": "2x1", "Swimmer": "2x1", "Walker2d": "2x3", "Pusher": "3p",
-    "CoupledHalfCheetah": "1p1", "ManySegmentSwimmer": "2x6 (agents x segments)",
+    "Ant": "2x4, 2x4d or 4x2",
+    "HalfCheetah": "2x3 or 6x1",
+    "Hopper": "3x1",
+    "Humanoid": "9|8",
+    "HumanoidStandup": "9|8",
+    "Reacher": "2x1",
+    "Swimmer": "2x1",
+    "Walker2d": "2x3",
+    "Pusher": "3p",
+    "CoupledHalfCheetah": "1p1",
+    "ManySegmentSwimmer": "2x6 (agents x segments)",
     "ManySegmentAnt": "2x3 (agents x segments)",
-}  # fmt: skip
+}
 
 
 def make_solo(variant: str = "HalfCheetah-6x1", *, obsk: int = 1, factorization: str = "") -> RobotSolo | ParallelSolo:

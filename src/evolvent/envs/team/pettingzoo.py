@@ -40,17 +40,23 @@ def make_solo(variant: str, *, limit: int = 0, state: bool = False) -> ParallelS
     if not callable(make):
         has = [name for name in ("env", "raw_env") if hasattr(module, name)]
         raise BadInput(
-            "not a parallel environment", got=f"a module with {has[0]}, for turns" if has else variant,
-            expected="a module with parallel_env (agents act all at once)", where=where,
+            "not a parallel environment",
+            got=f"a module with {has[0]}, for turns" if has else variant,
+            expected="a module with parallel_env (agents act all at once)",
+            where=where,
             do="turn-based environments are not supported" if has else "define parallel_env(), which returns one copy",
-        )  # fmt: skip
+        )
     return made(make, where, limit=limit, state=state)
 
 
 def made(
-    make: Callable[..., Any], where: str, options: Mapping[str, Any] = MappingProxyType({}), *, limit: int = 0,
+    make: Callable[..., Any],
+    where: str,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    *,
+    limit: int = 0,
     state: bool = False,
-) -> ParallelSolo:  # fmt: skip
+) -> ParallelSolo:
     """One copy of what ``make`` returns, given its options, and ``render_mode`` and ``max_cycles`` if it takes them.
 
     Raises:
@@ -101,10 +107,12 @@ def _check(env: Any, where: str) -> None:
         raise BadInput(
             "not a parallel environment",
             got=f"{type(env).__name__}, which acts in turns" if turns else f"{type(env).__name__} without {missing[0]}",
-            expected="a pettingzoo.ParallelEnv, returned by parallel_env()", where=where,
+            expected="a pettingzoo.ParallelEnv, returned by parallel_env()",
+            where=where,
             do="pettingzoo.utils.conversions.aec_to_parallel makes one of an environment whose agents may act at once"
-            if turns else "",
-        )  # fmt: skip
+            if turns
+            else "",
+        )
     if not env.possible_agents:
         raise EnvError("an environment without a fixed list of agents", where=where)
 
@@ -120,9 +128,12 @@ def _module(name: str) -> ModuleType:
                 do = f"pip install {err.name}, or the extra of pettingzoo that brings it"
                 raise EnvError("a package is missing", got=err.name, where=f"pettingzoo:{name}", do=do) from err
     raise BadInput(
-        "no such environment", got=name, expected=closest(name, _known()), where="pettingzoo",
+        "no such environment",
+        got=name,
+        expected=closest(name, _known()),
+        where="pettingzoo",
         do="for one of your own: the path of a .py file, or the name of a module that Python can import",
-    )  # fmt: skip
+    )
 
 
 def _known() -> list[str]:

@@ -13,9 +13,14 @@ from evolvent.envs.team._tensors import Vmas
 
 
 def make_team(
-    variant: str = "simple_spread", *, n_envs: int, n: int = 0, continuous: bool = True, limit: int = 100,
+    variant: str = "simple_spread",
+    *,
+    n_envs: int,
+    n: int = 0,
+    continuous: bool = True,
+    limit: int = 100,
     device: str = "cpu",
-) -> Vmas:  # fmt: skip
+) -> Vmas:
     """``n_envs`` copies of a scenario with ``n`` agents (0 = its own number), computed on ``device``."""
     try:
         import vmas

@@ -29,15 +29,20 @@ def checker(where: str) -> Callable[[str, str], bool]:
     def check(right: str, answer: str) -> bool:
         if threading.current_thread() is not threading.main_thread():
             raise BadInput(
-                "math-verify keeps its time by a signal, which the main thread alone gets", where=where,
-                got=f"thread {threading.current_thread().name}", do="step worlds in the main thread: --workers 0",
-            )  # fmt: skip
+                "math-verify keeps its time by a signal, which the main thread alone gets",
+                where=where,
+                got=f"thread {threading.current_thread().name}",
+                do="step worlds in the main thread: --workers 0",
+            )
         gold = math_verify.parse(right, parsing_timeout=SECONDS)
         if not gold:
             raise BadInput(
-                "the right answer is no mathematics", got=right, expected="a number, an expression, a set, …",
-                where=where, do="leave check=math_verify out: the world's own verifier",
-            )  # fmt: skip
+                "the right answer is no mathematics",
+                got=right,
+                expected="a number, an expression, a set, …",
+                where=where,
+                do="leave check=math_verify out: the world's own verifier",
+            )
         said = math_verify.parse(answer[-LONGEST:], parsing_timeout=SECONDS)
         return bool(said) and bool(math_verify.verify(gold, said, timeout_seconds=SECONDS))
 

@@ -46,17 +46,30 @@ class Grade:
         try:
             value = call_with_time_limit(lambda: self.function(*args, **named), self.timeout_s)
         except Overdue as error:
-            raise EnvError("the reward function took too long", got=f"nothing within {self.timeout_s:g} s", where=where,
-                           do="give it a limit of its own, or set REWARD_TIMEOUT_S in its file") from error  # fmt: skip
+            raise EnvError(
+                "the reward function took too long",
+                got=f"nothing within {self.timeout_s:g} s",
+                where=where,
+                do="give it a limit of its own, or set REWARD_TIMEOUT_S in its file",
+            ) from error
         except (Exception, SystemExit, CancelledError) as error:
-            raise EnvError("the reward function failed", got=f"{type(error).__name__}: {error}", where=where,
-                           do="let it return 0 for an answer that it cannot read") from error  # fmt: skip
+            raise EnvError(
+                "the reward function failed",
+                got=f"{type(error).__name__}: {error}",
+                where=where,
+                do="let it return 0 for an answer that it cannot read",
+            ) from error
         earned = inside(_number(value, self._lists), self.low, self.high)
         if math.isnan(earned):
             expected = f"a number from {self.low:g} to {self.high:g}"
             expected = f"a list with {expected} for each completion" if self._lists else expected
-            raise EnvError("not a reward", got=repr(value), expected=expected, where=where,
-                           do="mend the function, or set REWARD_RANGE in its file")  # fmt: skip
+            raise EnvError(
+                "not a reward",
+                got=repr(value),
+                expected=expected,
+                where=where,
+                do="mend the function, or set REWARD_RANGE in its file",
+            )
         return earned
 
     @property
@@ -82,9 +95,12 @@ class Grade:
                 what = "calls" if calls and "calls" in str(error) else "keys of a row"
                 taken = ", ".join((*(("completion", "prompt") if args else ()), *given))
                 raise BadInput(
-                    f"the reward function does not take the {what}", got=f"reward{known}: {error}", where=where,
-                    expected=f"def reward({taken})", do="or let it take **rest",
-                ) from error  # fmt: skip
+                    f"the reward function does not take the {what}",
+                    got=f"reward{known}: {error}",
+                    where=where,
+                    expected=f"def reward({taken})",
+                    do="or let it take **rest",
+                ) from error
 
 
 def takes_lists(function: Callable[..., Any]) -> bool:

@@ -77,8 +77,10 @@ class Tools:
     @property
     def listing(self) -> str:
         """How to call a tool, and a line for each: name, parameters, first line of the docstring."""
-        rows = [f"- {t.name}{t.signature.replace(return_annotation=t.signature.empty)}: {t.summary}" for t in
-                self.known.values()]  # fmt: skip
+        rows = [
+            f"- {t.name}{t.signature.replace(return_annotation=t.signature.empty)}: {t.summary}"
+            for t in self.known.values()
+        ]
         return "\n".join(["Tools, called by a line such as name(argument); the result follows:", *rows, "", ""])
 
     def asked(self, text: str) -> str:
@@ -146,8 +148,9 @@ def tools(functions: Any, where: str, *, timeout_s: Any, characters: Any) -> Too
 def _tool(function: Any, where: str) -> Tool:
     name = str(getattr(function, "__name__", ""))
     if not inspect.isroutine(function) or not name.isidentifier():
-        raise BadInput("a tool is a function with a name", got=repr(function)[:100], expected="def or async def",
-                       where=where)  # fmt: skip
+        raise BadInput(
+            "a tool is a function with a name", got=repr(function)[:100], expected="def or async def", where=where
+        )
     where = f"{where}, {name}"
     try:
         signature = inspect.signature(function, eval_str=True)
@@ -158,11 +161,16 @@ def _tool(function: Any, where: str) -> Tool:
         raise BadInput("a tool without a docstring", where=where, do="say in one line what it does: the model reads it")
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise BadInput("a tool with any number of arguments", got=str(parameter), expected="named ones",
-                           where=where)  # fmt: skip
+            raise BadInput(
+                "a tool with any number of arguments", got=str(parameter), expected="named ones", where=where
+            )
         if parameter.annotation is parameter.empty:
-            raise BadInput("a tool's parameter without a type hint", got=parameter.name, where=where,
-                           do="the model is told the types, and calls are checked against them")  # fmt: skip
+            raise BadInput(
+                "a tool's parameter without a type hint",
+                got=parameter.name,
+                where=where,
+                do="the model is told the types, and calls are checked against them",
+            )
     only = list(signature.parameters.values())
     text = only[0].name if len(only) == 1 and only[0].annotation is str else ""
     return Tool(name, function, signature, text, summary)

@@ -256,9 +256,12 @@ def _problem(kind: str, split: str, seed: int) -> tuple[str, str, dict[str, str]
 
 
 def _choose_goal(
-    kind: str, fixed: tuple[tuple[str, str], ...], things: list[tuple[str, str, str, str]],
-    holds: dict[str, set[str]], draw: random.Random,
-) -> dict[str, str] | None:  # fmt: skip
+    kind: str,
+    fixed: tuple[tuple[str, str], ...],
+    things: list[tuple[str, str, str, str]],
+    holds: dict[str, set[str]],
+    draw: random.Random,
+) -> dict[str, str] | None:
     """A goal that can be reached and is not met at the start."""
     constants, _ = _tables()
     able, station = _NEEDS.get(kind, ("", ""))

@@ -116,8 +116,12 @@ class Judge:
             self.browser.close()
 
 
-_ENDED = {"hangs": "the page hangs: a loop without an end", "floods": "it writes to the console without end",
-          "leaves": "it leaves its page", "crashed": "the browser crashed on it"}  # fmt: skip
+_ENDED = {
+    "hangs": "the page hangs: a loop without an end",
+    "floods": "it writes to the console without end",
+    "leaves": "it leaves its page",
+    "crashed": "the browser crashed on it",
+}
 
 
 class Games(TextEnv):
@@ -153,9 +157,16 @@ class Games(TextEnv):
             for game, m in draw.sample(pairs, len(pairs))[: n - len(tasks)]:
                 first = f"games/{game}/{m.name}"
                 page = base(game)
-                tasks.append(Task(first + mark, self.asked(game, page, m), m.name, split,
-                                  meta={"page": page},
-                                  repeats=first if mark else ""))  # fmt: skip
+                tasks.append(
+                    Task(
+                        first + mark,
+                        self.asked(game, page, m),
+                        m.name,
+                        split,
+                        meta={"page": page},
+                        repeats=first if mark else "",
+                    )
+                )
         return tasks
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
@@ -179,10 +190,20 @@ class Games(TextEnv):
         found = self.last = self.judged(str(self._task.meta["page"]), name, action)
         there = found.playable and self.there(found, name)
         self._turn = Turn(
-            found.words, reward=float(there), terminated=True, success=there, valid=found.gate != "harness",
-            info={"action": found.source, "gate": found.gate, "words": found.words, "score": found.score,
-                  "sanity": found.sanity, "rewards": {"playable": float(found.playable), "realised": float(there)}},
-        )  # fmt: skip
+            found.words,
+            reward=float(there),
+            terminated=True,
+            success=there,
+            valid=found.gate != "harness",
+            info={
+                "action": found.source,
+                "gate": found.gate,
+                "words": found.words,
+                "score": found.score,
+                "sanity": found.sanity,
+                "rewards": {"playable": float(found.playable), "realised": float(there)},
+            },
+        )
         return self._turn
 
     def judged(self, page: str, name: str, answer: str) -> Verdict:
@@ -249,8 +270,10 @@ def make(*, browser: bool = True) -> Games:
             find_browser()
         except RuntimeError as error:
             raise EnvError(
-                "games are opened in a browser, and there is none", got=str(getattr(error, "got", "")), where="games",
+                "games are opened in a browser, and there is none",
+                got=str(getattr(error, "got", "")),
+                where="games",
                 do="apt install chromium-headless-shell (or chromium); --env games:browser=false judges their text "
                 "alone",
-            ) from error  # fmt: skip
+            ) from error
     return Games(browser=browser)

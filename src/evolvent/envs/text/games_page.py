@@ -51,9 +51,10 @@ _CHANGES_STATE = re.compile(
 )
 _OPENS = re.compile(r"""[`"']|//[^\n]*+|/\*""")
 _INSIDE = {
-    "`": re.compile(r"(?:\\.|[^`\\])*+", re.S), '"': re.compile(r'(?:\\.|[^"\\\n])*+', re.S),
+    "`": re.compile(r"(?:\\.|[^`\\])*+", re.S),
+    '"': re.compile(r'(?:\\.|[^"\\\n])*+', re.S),
     "'": re.compile(r"(?:\\.|[^'\\\n])*+", re.S),
-}  # fmt: skip
+}
 _MOST = 200_000
 """Characters of a page."""
 _REACHES = re.compile(
@@ -65,13 +66,18 @@ _ADDRESS = re.compile(r"(?:https?|wss?)://(?!www\.w3\.org/)")
 _CHECKS: Mapping[str, tuple[str, str]] = {
     "canvas": (r"getContext\s*\(", "no canvas is drawn on: there is no getContext()"),
     "loop": (r"requestAnimationFrame\s*\(|setInterval\s*\(", "nothing runs: requestAnimationFrame() is never called"),
-    "input": (r"addEventListener\s*\(\s*[\"'](?:key|mouse|pointer|touch|click)|\bon(?:key|mouse|pointer|click)\w*\s*=",
-              "it listens to no key and no mouse"),
+    "input": (
+        r"addEventListener\s*\(\s*[\"'](?:key|mouse|pointer|touch|click)|\bon(?:key|mouse|pointer|click)\w*\s*=",
+        "it listens to no key and no mouse",
+    ),
     "render": (r"\.(?:fillRect|strokeRect|drawImage|fillText|stroke|fill|putImageData)\s*\(", "nothing is drawn"),
     "state": (_CHANGES_STATE.pattern, "no state ever changes"),
-    "start": (r"[\"'](?:load|DOMContentLoaded)[\"']|\bonload\b|^[ \t]*\w+\s*\(\s*\)\s*;"
-              r"|requestAnimationFrame\s*\(\s*\w+\s*\)", "nothing starts it"),
-}  # fmt: skip
+    "start": (
+        r"[\"'](?:load|DOMContentLoaded)[\"']|\bonload\b|^[ \t]*\w+\s*\(\s*\)\s*;"
+        r"|requestAnimationFrame\s*\(\s*\w+\s*\)",
+        "nothing starts it",
+    ),
+}
 NECESSARY = ("canvas", "loop", "input")
 """What a later version must not lose."""
 
@@ -153,8 +159,11 @@ def static_check(page: str) -> tuple[list[str], list[str]]:
     bare = _bare(scripts, short=24)
     errors = [words for pattern, words in _CHECKS.values() if not re.search(pattern, bare, re.M)]
     code = _bare(scripts)
-    errors += [f"{a}{b} do not match: {code.count(a)} and {code.count(b)}" for a, b in ("()", "[]", "{}")
-               if code.count(a) != code.count(b)]  # fmt: skip
+    errors += [
+        f"{a}{b} do not match: {code.count(a)} and {code.count(b)}"
+        for a, b in ("()", "[]", "{}")
+        if code.count(a) != code.count(b)
+    ]
     called = re.search(r"requestAnimationFrame\s*\(\s*(\w+)", code)
     if called and len(re.findall(rf"\b{called[1]}\b", code)) < 2:
         errors.append(f"the loop {called[1]} does not exist")

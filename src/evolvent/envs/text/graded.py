@@ -61,19 +61,25 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     module, rows = _run_file(path, stamp(path), where)
     grade = getattr(module, "reward", None)
     if not callable(grade):
-        raise BadInput("no reward function", got=str(path), expected="def reward(completion, prompt, **rest)",
-                       where=where)  # fmt: skip
+        raise BadInput(
+            "no reward function", got=str(path), expected="def reward(completion, prompt, **rest)", where=where
+        )
     low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
     least = _success(getattr(module, "SUCCESS", high), low, high, where)
     graded = Grade(grade, low, high, least, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where))
     tools = _its_tools(module, where)
     graded.check_takes(rows, where, calls=tools is not None)
     return Graded(
-        path.stem, rows, graded, held=_held_out(rows, split_seed, by),
-        instructions=getattr(module, "INSTRUCTIONS", ""), stop=_stops(getattr(module, "STOP", "\n"), where),
-        max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where), tools=tools,
+        path.stem,
+        rows,
+        graded,
+        held=_held_out(rows, split_seed, by),
+        instructions=getattr(module, "INSTRUCTIONS", ""),
+        stop=_stops(getattr(module, "STOP", "\n"), where),
+        max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where),
+        tools=tools,
         max_turns=_max_turns(module, tools, where),
-    )  # fmt: skip
+    )
 
 
 def source(variant: str, **options: Any) -> Path:
@@ -95,9 +101,18 @@ class Graded(TextEnv):
     labels = ("Q", "A")
 
     def __init__(
-        self, name: str, rows: list[Row], grade: Grade, *, held: Collection[int], instructions: str,
-        stop: tuple[str, ...], max_tokens: int, tools: _tools.Tools | None = None, max_turns: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        name: str,
+        rows: list[Row],
+        grade: Grade,
+        *,
+        held: Collection[int],
+        instructions: str,
+        stop: tuple[str, ...],
+        max_tokens: int,
+        tools: _tools.Tools | None = None,
+        max_turns: int = 1,
+    ) -> None:
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
         self.reward_range, self._grade = (grade.low, grade.high), grade
@@ -114,8 +129,12 @@ class Graded(TextEnv):
         check_request(split, n, f"{self.name}.tasks")
         rows = list(self._split[split])
         if n and not rows:
-            raise BadInput("no prompts in this split", got=split, where=self.name,
-                           do='give at least five different prompts, or some rows "split": "heldout"')  # fmt: skip
+            raise BadInput(
+                "no prompts in this split",
+                got=split,
+                where=self.name,
+                do='give at least five different prompts, or some rows "split": "heldout"',
+            )
         random.Random(seed).shuffle(rows)
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
@@ -204,8 +223,12 @@ def _success(least: Any, low: float, high: float, where: str) -> float:
     """The reward from which an answer is right: more than the least there is, so that some can be wrong."""
     number = inside(float(least), low, high) if isinstance(least, numbers.Real) else math.nan
     if math.isnan(number) or reaches(low, number):
-        raise BadInput("no reward from which an answer is right", got=f"SUCCESS = {least!r}", where=where,
-                       expected=f"a number above {low:g}, at most {high:g}")  # fmt: skip
+        raise BadInput(
+            "no reward from which an answer is right",
+            got=f"SUCCESS = {least!r}",
+            where=where,
+            expected=f"a number above {low:g}, at most {high:g}",
+        )
     return number
 
 
@@ -219,8 +242,12 @@ def _stops(stop: Any, where: str) -> tuple[str, ...]:
     """One text that ends an answer, or several."""
     stops = (stop,) if isinstance(stop, str) else stop
     if not isinstance(stops, list | tuple) or not all(isinstance(one, str) and one for one in stops):
-        raise BadInput("nothing that ends an answer", got=repr(stop), where=where,
-                       expected='STOP = "text", or several texts, none of them empty')  # fmt: skip
+        raise BadInput(
+            "nothing that ends an answer",
+            got=repr(stop),
+            where=where,
+            expected='STOP = "text", or several texts, none of them empty',
+        )
     return tuple(stops)
 
 
@@ -249,11 +276,13 @@ def _checked(rows: Any, where: str) -> list[Row]:
         raise BadInput("no prompts", got=type(rows).__name__, expected='PROMPTS = [{"prompt": …}, …]', where=where)
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
-            raise BadInput("not a prompt", got=repr(row)[:100], expected='{"prompt": text, …}',
-                           where=f"{where}, PROMPTS[{number}]")  # fmt: skip
+            raise BadInput(
+                "not a prompt", got=repr(row)[:100], expected='{"prompt": text, …}', where=f"{where}, PROMPTS[{number}]"
+            )
         if (split := row.get("split", "train")) not in ("train", "heldout"):
-            raise BadInput("no such split", got=repr(split), expected='"train" or "heldout"',
-                           where=f"{where}, PROMPTS[{number}]")  # fmt: skip
+            raise BadInput(
+                "no such split", got=repr(split), expected='"train" or "heldout"', where=f"{where}, PROMPTS[{number}]"
+            )
         try:
             json.dumps(dict(row))
         except (TypeError, ValueError) as error:
@@ -263,8 +292,12 @@ def _checked(rows: Any, where: str) -> list[Row]:
         for row in rows:
             split = row.get("split", "train")
             if splits.setdefault(flat(row["prompt"]), split) != split:
-                raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where,
-                               expected="one of them: the model sees nothing else of a row")  # fmt: skip
+                raise BadInput(
+                    "one prompt in both splits",
+                    got=row["prompt"][:100],
+                    where=where,
+                    expected="one of them: the model sees nothing else of a row",
+                )
     return rows
 
 

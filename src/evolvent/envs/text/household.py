@@ -34,10 +34,17 @@ ITEMS = {
     "laundry": ("wash", "clothes", "washing machine"),
 }
 _SHORT = {
-    "walk": "walk to the {}", "grab": "grab the {}", "put in": "put the {} in the {}", "put on": "put the {} on the {}",
-    "open": "open the {}", "close": "close the {}", "switch on": "turn on the {}", "switch off": "turn off the {}",
-    "sit": "sit on the {}", "stand": "stand up from the {}",
-}  # fmt: skip
+    "walk": "walk to the {}",
+    "grab": "grab the {}",
+    "put in": "put the {} in the {}",
+    "put on": "put the {} on the {}",
+    "open": "open the {}",
+    "close": "close the {}",
+    "switch on": "turn on the {}",
+    "switch off": "turn off the {}",
+    "sit": "sit on the {}",
+    "stand": "stand up from the {}",
+}
 _LONG = {
     "walk": "walk from where you are straight over to the {}",
     "grab": "grab the {} and keep it in your hand",

@@ -205,10 +205,14 @@ class Kernels(TextEnv):
             success=found.correct if self.variant == "write" or not self.timed else ratio >= GAIN,
             valid=found.gate != "harness",
             info={
-                "action": found.source, "gate": found.gate, "words": found.words, "ratio": ratio, **told,
+                "action": found.source,
+                "gate": found.gate,
+                "words": found.words,
+                "ratio": ratio,
+                **told,
                 "rewards": rewards,
             },
-        )  # fmt: skip
+        )
         return self._turn
 
     def asked(self, name: str, start: str = "") -> str:

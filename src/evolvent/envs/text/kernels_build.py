@@ -20,10 +20,27 @@ from evolvent.sandbox import Limits, Result, Sandbox
 
 MB = 1 << 20
 _MOST = 20_000
-_HEADERS = frozenset({
-    "math.h", "stdint.h", "stddef.h", "string.h", "stdlib.h", "stdbool.h", "float.h", "limits.h", "stdalign.h",
-    "immintrin.h", "emmintrin.h", "xmmintrin.h", "x86intrin.h", "arm_neon.h", "stdio.h", "assert.h", "tgmath.h",
-})  # fmt: skip
+_HEADERS = frozenset(
+    {
+        "math.h",
+        "stdint.h",
+        "stddef.h",
+        "string.h",
+        "stdlib.h",
+        "stdbool.h",
+        "float.h",
+        "limits.h",
+        "stdalign.h",
+        "immintrin.h",
+        "emmintrin.h",
+        "xmmintrin.h",
+        "x86intrin.h",
+        "arm_neon.h",
+        "stdio.h",
+        "assert.h",
+        "tgmath.h",
+    }
+)
 _WORDS = re.compile(
     r"_*(?:asm|constructor|destructor|ifunc)_*|_+section_*|section_+|__thread|_Thread_local|thread_local|__cpu_\w+"
     r"|_?_rdtscp?|__?rdpmc|__builtin_(?:ia32_rd(?:tscp?|pmc)|read(?:cycle|steady)counter|arm_rsr\w*)"
@@ -96,9 +113,12 @@ def find_compiler() -> Compiler:
 def no_compiler(got: str) -> EnvError:
     """The error where nothing compiles C."""
     return EnvError(
-        "nothing compiles C here", got=got, expected="one that compiles the kernels", where="kernels",
+        "nothing compiles C here",
+        got=got,
+        expected="one that compiles the kernels",
+        where="kernels",
         do=f"apt install gcc libc6-dev; or, without root and where no cc is on the path: {install('kernels')}",
-    )  # fmt: skip
+    )
 
 
 def extract(text: str) -> str:
@@ -195,7 +215,7 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
 
 def _zig(
     sandbox: Sandbox, compiler: Compiler, files: dict[str, str | bytes], flags: list[str], limits: Limits
-) -> Result:  # fmt: skip
+) -> Result:
     """The library by zig. Its own headers: the machine may have none, or half of them. Linked apart against what is
     installed, for its ``cc`` would first make libraries of its own, a minute of processor time in each new place.
     """

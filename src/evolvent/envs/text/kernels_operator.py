@@ -61,9 +61,11 @@ class Operator:
             told = re.fullmatch(r"\s*(const )?([a-z ]+?)\s*(\*?)\s*(\w+)\s*", text)
             if told is None or told[2] not in TYPES or not (told[3] or told[2] in ("int", "float")):
                 raise BadInput(
-                    "an argument that is none of those a kernel has", got=text.strip(), where=f"operator {self.name}",
+                    "an argument that is none of those a kernel has",
+                    got=text.strip(),
+                    where=f"operator {self.name}",
                     expected=f"int n, float a, or [const] TYPE* name with a TYPE of {', '.join(TYPES)}",
-                )  # fmt: skip
+                )
             found.append((told[4], told[2], "value" if not told[3] else "in" if told[1] else "out"))
         return found
 
@@ -128,9 +130,11 @@ class Operator:
             outputs = [np.asarray(each) for each in (found if isinstance(found, tuple) else (found,))]
         except Exception as error:
             raise EnvError(
-                f"the reference of operator {self.name} failed", got=f"{type(error).__name__}: {error}",
-                where=line_of(error), do="mend it: it is called with all inputs and sizes by name",
-            ) from error  # fmt: skip
+                f"the reference of operator {self.name} failed",
+                got=f"{type(error).__name__}: {error}",
+                where=line_of(error),
+                do="mend it: it is called with all inputs and sizes by name",
+            ) from error
         wanted = [self.shape(name, sizes) for name, _, role in self.parameters if role == "out"]
         shapes = [each.shape for each in outputs]
         if shapes != wanted or not all(each.dtype.kind in "biuf" and np.isfinite(each).all() for each in outputs):
@@ -139,7 +143,7 @@ class Operator:
                 got=shapes if shapes != wanted else "values that are no finite numbers",
                 expected=f"finite numbers of shapes {wanted}, as its prototype and shapes say",
                 where=f"{inspect.getsourcefile(self.reference)}, {self.reference.__name__}",
-            )  # fmt: skip
+            )
         return outputs
 
     @property
@@ -174,17 +178,24 @@ def check_operators(operators: Any, where: str) -> None:
         here = f"{where}, operator {one.name}"
         ints = [name for name, kind, role in one.parameters if role == "value" and kind == "int"]
         if sorted(one.sizes) != sorted(ints) or not all(type(n) is int and n > 0 for n in one.sizes.values()):
-            raise BadInput("the usual sizes are not those of the int arguments", got=one.sizes, where=here,
-                           expected=f"a whole number above 0 for each of {', '.join(ints)}")  # fmt: skip
+            raise BadInput(
+                "the usual sizes are not those of the int arguments",
+                got=one.sizes,
+                where=here,
+                expected=f"a whole number above 0 for each of {', '.join(ints)}",
+            )
         if not 0 <= one.tol < np.inf:
             raise BadInput("no tolerance", got=one.tol, expected="a number from 0 on", where=here)
         for name in (name for name, _, role in one.parameters if role != "value"):
             try:
                 n = math.prod(one.shape(name, one.sizes))
             except (KeyError, NameError, SyntaxError, TypeError, ValueError, ZeroDivisionError) as error:
-                raise BadInput(f"the dimensions of {name} are not known", got=f"{type(error).__name__}: {error}",
-                               expected=f"shapes with {name}: and its dimensions in terms of {', '.join(ints)}",
-                               where=here) from error  # fmt: skip
+                raise BadInput(
+                    f"the dimensions of {name} are not known",
+                    got=f"{type(error).__name__}: {error}",
+                    expected=f"shapes with {name}: and its dimensions in terms of {', '.join(ints)}",
+                    where=here,
+                ) from error
             if not 0 < n <= _MOST:
                 raise BadInput(f"no usual size of {name}", got=f"{n:,} values", expected=f"1 to {_MOST:,}", where=here)
 

@@ -22,9 +22,14 @@ _DISHES = {
     "tomato-lettuce-salad": (("tomato", "lettuce", "onion"), frozenset({"tomato", "lettuce"}), 2),
 }
 _SHORT = {
-    "pick": "pick up the {}", "add": "put the {} in the bowl", "take": "take the {}", "walk": "walk to the {}",
-    "put": "put the {} on the {}", "serve": "serve {}", "chop": "chop {}",
-}  # fmt: skip
+    "pick": "pick up the {}",
+    "add": "put the {} in the bowl",
+    "take": "take the {}",
+    "walk": "walk to the {}",
+    "put": "put the {} on the {}",
+    "serve": "serve {}",
+    "chop": "chop {}",
+}
 _LONG = {
     "pick": "pick up the {} and keep it in your hand",
     "add": "put the {} that has been chopped in the bowl",

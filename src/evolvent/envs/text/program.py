@@ -164,9 +164,14 @@ class Program(TextEnv):
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
         self._failed = self._task.id, "" if right or verdict is None else _told(verdict, problem.function)
         self._turn = Turn(
-            words, reward=float(right), terminated=True, success=right, valid=verdict is None or verdict.valid, key=key,
+            words,
+            reward=float(right),
+            terminated=True,
+            success=right,
+            valid=verdict is None or verdict.valid,
+            key=key,
             info={"action": source, "words": words, "rewards": rewards},
-        )  # fmt: skip
+        )
         return self._turn
 
     def _read(self, action: str) -> str:
@@ -278,8 +283,9 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "house", fol
     generated = {"house": HOUSE, "told": HOUSE, "easy": EASY, "repair": (*LONG, *HOUSE)}
     of_others = variant not in generated or bool(folder)
     if folder and variant in ("house", "told", "easy"):
-        raise BadInput("this variant reads no folder", got=folder, expected="repair, codeio, predict, humaneval",
-                       where=where)  # fmt: skip
+        raise BadInput(
+            "this variant reads no folder", got=folder, expected="repair, codeio, predict, humaneval", where=where
+        )
     all_ = () if of_others else generated[variant]
     if not 0 <= kinds <= len(all_):
         raise BadInput("not a number of kinds", got=kinds, expected=f"0 to {len(all_)}", where=where)
@@ -322,9 +328,14 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
     def asked(*, hidden: bool) -> Verdict:
         some = [case for case in problem.cases if case.hidden == hidden]
         return judge(
-            source, some, function=problem.function, sandbox=place, limits=_LIMITS, tolerance=problem.tolerance,
+            source,
+            some,
+            function=problem.function,
+            sandbox=place,
+            limits=_LIMITS,
+            tolerance=problem.tolerance,
             patient=False,
-        )  # fmt: skip
+        )
 
     found = asked(hidden=False)
     if not all(outcome.status in ("right", "wrong", "raised", "value") for outcome in found.outcomes):

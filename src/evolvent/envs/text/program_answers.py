@@ -19,8 +19,14 @@ _ENDS = re.compile(r"(\"\"\"|''')|\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z])")
 of Python begins so, but of a text in it."""
 _MOST_BEGINS, _MOST_READ = 60, 4 * MOST_CHARS
 _DEFINITIONS = (
-    ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign,
-)  # fmt: skip
+    ast.Import,
+    ast.ImportFrom,
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+    ast.Assign,
+    ast.AnnAssign,
+)
 
 
 def extract(answer: str, name: str = "") -> str:

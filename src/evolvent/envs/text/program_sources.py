@@ -159,9 +159,13 @@ class Folder(_Jailed):
         where = quix if quix.is_dir() else exercises
         self._names = sorted(p.stem for p in where.iterdir() if p.suffix != ".md") if where.is_dir() else []
         if not self._names:
-            raise BadInput("no programs to repair in this folder", got=str(path), where="program:repair,folder=…",
-                           expected="QuixBugs (json_testcases/) or Exercism's Python track (exercises/practice/)",
-                           do=_GET)  # fmt: skip
+            raise BadInput(
+                "no programs to repair in this folder",
+                got=str(path),
+                where="program:repair,folder=…",
+                expected="QuixBugs (json_testcases/) or Exercism's Python track (exercises/practice/)",
+                do=_GET,
+            )
 
     def names(self) -> list[str]:
         """Of programs or exercises."""
@@ -235,8 +239,13 @@ def codeio_file(folder: str) -> Path:
     if folder:
         path = Path(folder).expanduser() / "codeio.jsonl.gz"
         if not path.is_file():
-            raise BadInput("no such file", got=str(path), expected="codeio.jsonl.gz", where="program:codeio,folder=…",
-                           do="leave folder out and install reasoning-gym, whose wheel has it")  # fmt: skip
+            raise BadInput(
+                "no such file",
+                got=str(path),
+                expected="codeio.jsonl.gz",
+                where="program:codeio,folder=…",
+                do="leave folder out and install reasoning-gym, whose wheel has it",
+            )
         return path
     spec = importlib.util.find_spec("reasoning_gym")
     if spec is None or spec.origin is None:
@@ -251,8 +260,12 @@ def _rows(path: Path) -> dict[str, dict[str, Any]]:
             rows = [json.loads(line) for line in file if line.strip()]
         return {str(i): row for i, row in enumerate(rows) if len(row["code_sample"]) < 4 * LONGEST}
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise BadInput("the programs cannot be read", got=str(error), where=str(path),
-                       expected="codeio.jsonl.gz as in reasoning-gym's wheel") from error  # fmt: skip
+        raise BadInput(
+            "the programs cannot be read",
+            got=str(error),
+            where=str(path),
+            expected="codeio.jsonl.gz as in reasoning-gym's wheel",
+        ) from error
 
 
 @lru_cache(maxsize=4096)

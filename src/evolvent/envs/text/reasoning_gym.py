@@ -41,9 +41,15 @@ def installed() -> bool:
 
 
 def make(
-    variant: str = "basic_arithmetic", *, settings: str = "", shots: int = 4, max_tokens: int = 0, exact: bool = False,
-    work: int = 0, check: str = "",
-) -> ReasoningGym:  # fmt: skip
+    variant: str = "basic_arithmetic",
+    *,
+    settings: str = "",
+    shots: int = 4,
+    max_tokens: int = 0,
+    exact: bool = False,
+    work: int = 0,
+    check: str = "",
+) -> ReasoningGym:
     """One generator of reasoning-gym (Stojanovski et al., arXiv 2505.24760) with its own verifier as the reward.
 
     Args:
@@ -92,9 +98,15 @@ class ReasoningGym(TextEnv):
     labels = ("Question", "Answer")
 
     def __init__(
-        self, generator: str, pool: Any, shots: int, max_tokens: int, exact: bool, work: int = 0,
+        self,
+        generator: str,
+        pool: Any,
+        shots: int,
+        max_tokens: int,
+        exact: bool,
+        work: int = 0,
         same: Callable[[str, str], bool] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._exact, self._works, self._same = exact, work > 0, same
         self.name, self._generator, self._pool = f"reasoning_gym-{generator}", generator, pool
         self._turn: Turn | None = None
@@ -183,9 +195,12 @@ class ReasoningGym(TextEnv):
             missed.clear()
             yield {**entry, "number": number}
         raise BadInput(
-            "the generator makes no question", got=str(missed[-1]), expected="settings that it can meet",
-            where=self.name, do="widen settings=…",
-        )  # fmt: skip
+            "the generator makes no question",
+            got=str(missed[-1]),
+            expected="settings that it can meet",
+            where=self.name,
+            do="widen settings=…",
+        )
 
     def _at(self, number: int) -> dict[str, Any]:
         return self._pool[number]
@@ -211,10 +226,11 @@ def _check_word_problems(examples: list[dict[str, Any]], same: Callable[[str, st
     if not numbers or repeated:
         raise BadInput(
             "repeating the question would be right as mathematics" if repeated else "no word problems",
-            got=examples[0]["question"] if repeated else examples[0]["answer"], where=_WHERE,
+            got=examples[0]["question"] if repeated else examples[0]["answer"],
+            where=_WHERE,
             expected="questions in words that are answered by a number, such as gsm_symbolic",
             do="leave check=math_verify out",
-        )  # fmt: skip
+        )
 
 
 def _example(entry: dict[str, Any], works: bool) -> str:

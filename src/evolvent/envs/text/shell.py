@@ -56,9 +56,13 @@ rm -rf {STATE}
 tar cf {STATE} --format=gnu --exclude=./{STATE} .
 exit $code"""
 _STOPPED = {
-    "time": "it took too long", "output": "it printed more than 64 KB", "memory": "it took too much memory",
-    "processes": "it started too many processes", "disk": "it wrote too much", "crashed": "the shell was ended",
-}  # fmt: skip
+    "time": "it took too long",
+    "output": "it printed more than 64 KB",
+    "memory": "it took too much memory",
+    "processes": "it started too many processes",
+    "disk": "it wrote too much",
+    "crashed": "the shell was ended",
+}
 Files = dict[str, bytes | None]
 """Path → content; ``None`` = a folder."""
 _PLACE = Place(lambda: Sandbox("tools"))
@@ -132,9 +136,16 @@ class Shell(TextEnv):
         info["rewards"] = {"share": share, "runs": float(runs)}
         valid = result is None or result.status != "harness"
         self._turn = Turn(
-            ("done" if right else "not done") if over else self._words(result), reward=float(right), terminated=over,
-            truncated=over_now and not over, success=right, valid=valid, key=self._job.asked, info=info, follows=True,
-        )  # fmt: skip
+            ("done" if right else "not done") if over else self._words(result),
+            reward=float(right),
+            terminated=over,
+            truncated=over_now and not over,
+            success=right,
+            valid=valid,
+            key=self._job.asked,
+            info=info,
+            follows=True,
+        )
         return self._turn
 
     def _run(self, command: str) -> Result:

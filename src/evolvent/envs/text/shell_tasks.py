@@ -26,9 +26,11 @@ def count(r: random.Random) -> Job:
     lines = [f"{r.choice(_WORDS)} {r.choice(_WORDS)}" for _ in range(r.randint(8, 14))] + [f"{word} at the end"]
     number = sum(word in line for line in lines)
     return Job(
-        f"Write how many lines of log.txt contain the word {word} into answer.txt.", {"log.txt": _text(lines)},
-        {"answer.txt": f"{number}"}, (f"grep -c {word} log.txt > answer.txt",),
-    )  # fmt: skip
+        f"Write how many lines of log.txt contain the word {word} into answer.txt.",
+        {"log.txt": _text(lines)},
+        {"answer.txt": f"{number}"},
+        (f"grep -c {word} log.txt > answer.txt",),
+    )
 
 
 def move(r: random.Random) -> Job:
@@ -39,9 +41,11 @@ def move(r: random.Random) -> Job:
     goal: dict[str, str | None] = {name: None for name in files if name.endswith(ending)}
     goal |= {f"{folder}/{name}": files[name] for name in list(goal)}
     return Job(
-        f"Move all files that end in .{ending} into a new folder {folder}.", files, goal,
+        f"Move all files that end in .{ending} into a new folder {folder}.",
+        files,
+        goal,
         (f"mkdir {folder}", f"mv *.{ending} {folder}/"),
-    )  # fmt: skip
+    )
 
 
 def rename(r: random.Random) -> Job:
@@ -65,8 +69,10 @@ def unique(r: random.Random) -> Job:
     words = [r.choice(_WORDS) for _ in range(r.randint(8, 12))]
     return Job(
         "Write the words of names.txt in alphabetical order, each of them once, into sorted.txt.",
-        {"names.txt": _text(words)}, {"sorted.txt": _text(sorted(set(words)))}, ("sort -u names.txt > sorted.txt",),
-    )  # fmt: skip
+        {"names.txt": _text(words)},
+        {"sorted.txt": _text(sorted(set(words)))},
+        ("sort -u names.txt > sorted.txt",),
+    )
 
 
 def total(r: random.Random) -> Job:
@@ -74,10 +80,11 @@ def total(r: random.Random) -> Job:
     rows = [(r.choice(_WORDS), r.randint(1, 60)) for _ in range(r.randint(4, 8))]
     files = {"table.csv": _text([f"{name},{n}" for name, n in rows])}
     return Job(
-        "Write the sum of the second column of table.csv into answer.txt.", files,
+        "Write the sum of the second column of table.csv into answer.txt.",
+        files,
         {"answer.txt": f"{sum(n for _, n in rows)}"},
         ("awk -F, '{s += $2} END {print s}' table.csv > answer.txt",),
-    )  # fmt: skip
+    )
 
 
 def replace(r: random.Random) -> Job:
@@ -87,7 +94,7 @@ def replace(r: random.Random) -> Job:
     goal = {name: text.replace(old, new) for name, text in files.items()}
     return Job(
         f"Put the word {new} in place of {old} in all .txt files.", files, goal, (f"sed -i s/{old}/{new}/g *.txt",)
-    )  # fmt: skip
+    )
 
 
 def joined(r: random.Random) -> Job:
@@ -95,9 +102,11 @@ def joined(r: random.Random) -> Job:
     parts = [r.choice(_WORDS) for _ in range(r.randint(3, 5))]
     files = {f"part{i + 1}.txt": f"{word}\n" for i, word in enumerate(parts)}
     return Job(
-        "Write the contents of part1.txt, part2.txt and so on, in this order, into all.txt.", files,
-        {"all.txt": _text(parts)}, ("cat part*.txt > all.txt",),
-    )  # fmt: skip
+        "Write the contents of part1.txt, part2.txt and so on, in this order, into all.txt.",
+        files,
+        {"all.txt": _text(parts)},
+        ("cat part*.txt > all.txt",),
+    )
 
 
 def found(r: random.Random) -> Job:
@@ -108,9 +117,11 @@ def found(r: random.Random) -> Job:
     place = r.choice(sorted(files))
     files[place] = f"{files[place]} {code}"
     return Job(
-        f"Write the path of the file that contains {code} into answer.txt, such as north/{_WORDS[0]}.txt.", files,
-        {"answer.txt": place}, (f"grep -rl {code} {' '.join(folders)} > answer.txt",),
-    )  # fmt: skip
+        f"Write the path of the file that contains {code} into answer.txt, such as north/{_WORDS[0]}.txt.",
+        files,
+        {"answer.txt": place},
+        (f"grep -rl {code} {' '.join(folders)} > answer.txt",),
+    )
 
 
 def trail(r: random.Random) -> Job:
@@ -121,15 +132,24 @@ def trail(r: random.Random) -> Job:
     files |= {"start.txt": f"see {first}.txt", f"{first}.txt": f"see {last}.txt", f"{last}.txt": f"{number}"}
     return Job(
         "start.txt names a file, which names another one, which holds a number. Write the number into answer.txt.",
-        files, {"answer.txt": f"{number}"},
+        files,
+        {"answer.txt": f"{number}"},
         ("cat start.txt", f"cat {first}.txt", f"cat {last}.txt", f"echo {number} > answer.txt"),
-    )  # fmt: skip
+    )
 
 
 KINDS: dict[str, Callable[[random.Random], Job]] = {
-    "count": count, "move": move, "rename": rename, "empty": empty, "unique": unique, "total": total,
-    "replace": replace, "joined": joined, "found": found, "trail": trail,
-}  # fmt: skip
+    "count": count,
+    "move": move,
+    "rename": rename,
+    "empty": empty,
+    "unique": unique,
+    "total": total,
+    "replace": replace,
+    "joined": joined,
+    "found": found,
+    "trail": trail,
+}
 
 
 def job(kind: str, number: int) -> Job:

@@ -87,18 +87,27 @@ class Base:
         there = f"{self.place} = '{constant}'"
         asked = {
             "count": (f"how many {who} are from {constant}?", f"SELECT count(*) FROM {self.who} WHERE {there}"),
-            "without": (f"how many {who} from {constant} have no {what}?",
-                        f"SELECT count(*) FROM {self.who} WHERE {there} AND {none}"),
-            "sum_place": (f"what is the sum of {much} of the {who} from {constant}?",
-                          f"SELECT sum({self.much}) FROM {join} WHERE {there}"),
-            "sum_year": (f"what is the sum of {much} in {constant}?",
-                         f"SELECT sum({self.much}) FROM {self.what} WHERE {self.when} = {constant}"),
-            "largest": (f"who of the {who} has the largest of all {much} in {constant}? Give the name.",
-                        f"SELECT {self.named} FROM {join} WHERE {self.when} = {constant} "
-                        f"ORDER BY {self.much} DESC LIMIT 1"),
-            "since": (f"how many different {who} have {what} in {constant} or later?",
-                      f"SELECT count(DISTINCT {self.whose}) FROM {self.what} WHERE {self.when} >= {constant}"),
-        }  # fmt: skip
+            "without": (
+                f"how many {who} from {constant} have no {what}?",
+                f"SELECT count(*) FROM {self.who} WHERE {there} AND {none}",
+            ),
+            "sum_place": (
+                f"what is the sum of {much} of the {who} from {constant}?",
+                f"SELECT sum({self.much}) FROM {join} WHERE {there}",
+            ),
+            "sum_year": (
+                f"what is the sum of {much} in {constant}?",
+                f"SELECT sum({self.much}) FROM {self.what} WHERE {self.when} = {constant}",
+            ),
+            "largest": (
+                f"who of the {who} has the largest of all {much} in {constant}? Give the name.",
+                f"SELECT {self.named} FROM {join} WHERE {self.when} = {constant} ORDER BY {self.much} DESC LIMIT 1",
+            ),
+            "since": (
+                f"how many different {who} have {what} in {constant} or later?",
+                f"SELECT count(DISTINCT {self.whose}) FROM {self.what} WHERE {self.when} >= {constant}",
+            ),
+        }
         text, query = asked[kind]
         return f"Database {self.name}: {text}", query
 
@@ -106,16 +115,56 @@ class Base:
 BASES = {
     base.name: base
     for base in (
-        Base("shop", "cust", "cid", "nm", "town", "ord", "cust_no", "cents", "yr",
-             ("customers", "orders", "amounts ordered")),
-        Base("school", "pupils", "pid", "pupil", "from_where", "marks", "of_pupil", "points", "school_year",
-             ("pupils", "marks", "points of marks")),
-        Base("library", "readers", "card", "reader", "home", "loans", "by_card", "pages", "lent",
-             ("readers", "loans", "pages lent")),
-        Base("garage", "owners", "owner_id", "called", "place", "jobs", "for_owner", "euros", "done_in",
-             ("car owners", "repairs", "prices of repairs")),
+        Base(
+            "shop",
+            "cust",
+            "cid",
+            "nm",
+            "town",
+            "ord",
+            "cust_no",
+            "cents",
+            "yr",
+            ("customers", "orders", "amounts ordered"),
+        ),
+        Base(
+            "school",
+            "pupils",
+            "pid",
+            "pupil",
+            "from_where",
+            "marks",
+            "of_pupil",
+            "points",
+            "school_year",
+            ("pupils", "marks", "points of marks"),
+        ),
+        Base(
+            "library",
+            "readers",
+            "card",
+            "reader",
+            "home",
+            "loans",
+            "by_card",
+            "pages",
+            "lent",
+            ("readers", "loans", "pages lent"),
+        ),
+        Base(
+            "garage",
+            "owners",
+            "owner_id",
+            "called",
+            "place",
+            "jobs",
+            "for_owner",
+            "euros",
+            "done_in",
+            ("car owners", "repairs", "prices of repairs"),
+        ),
     )
-}  # fmt: skip
+}
 KINDS = {"count": CITIES, "without": CITIES, "sum_place": CITIES} | {
     kind: tuple(map(str, YEARS)) for kind in ("sum_year", "largest", "since")
 }
@@ -134,8 +183,11 @@ class Sql(TextEnv):
         """``n`` questions in drawn order, one of each kind and database first; used up, they repeat."""
         check_request(split, n, "sql.tasks")
         draw = random.Random(f"sql/{split}/{seed}")
-        rows = [[(base, kind, c) for c in draw.sample(of, len(of)) if _split(base, kind, c) == split]
-                for base in BASES for kind, of in KINDS.items()]  # fmt: skip
+        rows = [
+            [(base, kind, c) for c in draw.sample(of, len(of)) if _split(base, kind, c) == split]
+            for base in BASES
+            for kind, of in KINDS.items()
+        ]
         draw.shuffle(rows)
         found = [row[i] for i in range(len(CITIES)) for row in rows if i < len(row)]
         tasks: list[Task] = []
@@ -186,10 +238,16 @@ class Sql(TextEnv):
         rewards = {"runs": float(valid), "overlap": overlap(self._last.rows, self._right.rows)}
         words = ("Right." if right else "Not the right result.") if over else f"Output: {words}"
         self._turn = Turn(
-            words, reward=float(ended and right), terminated=over, truncated=ended and not over,
-            success=ended and right, valid=self._last.valid, key=key,
-            info={"action": command, "rewards": rewards}, follows=True,
-        )  # fmt: skip
+            words,
+            reward=float(ended and right),
+            terminated=over,
+            truncated=ended and not over,
+            success=ended and right,
+            valid=self._last.valid,
+            key=key,
+            info={"action": command, "rewards": rewards},
+            follows=True,
+        )
         return self._turn
 
     def _answer(self, command: str) -> tuple[str, bool]:

@@ -102,9 +102,15 @@ class TextWorld(TextEnv):
             if path != self._playing or self._world is None:
                 self.close()
                 wanted = tw.EnvInfos(
-                    admissible_commands=True, description=True, inventory=True, objective=True,
-                    won=True, lost=True, score=True, max_score=True,
-                )  # fmt: skip
+                    admissible_commands=True,
+                    description=True,
+                    inventory=True,
+                    objective=True,
+                    won=True,
+                    lost=True,
+                    score=True,
+                    max_score=True,
+                )
                 self._world, self._playing = tw.start(str(path), request_infos=wanted), path
             state = self._world.reset()
         self._moves, self._score, self._last, self._read = 0, 0.0, "none", ""

@@ -129,9 +129,13 @@ class Verifiers(TextEnv):
                 "a reward outside its range", got=reward, expected=f"{low} to {high}", where=self.name, do=do
             )
         self._turn = Turn(
-            f"Score: {earned:g}.", reward=earned, terminated=not seat.cut, truncated=seat.cut,
-            success=reaches(earned, high), info={"scores": seat.scores},
-        )  # fmt: skip
+            f"Score: {earned:g}.",
+            reward=earned,
+            terminated=not seat.cut,
+            truncated=seat.cut,
+            success=reaches(earned, high),
+            info={"scores": seat.scores},
+        )
         return self._turn
 
     def close(self) -> None:

@@ -47,8 +47,10 @@ def value_chart(chart: Mapping[str, Any], lo: float, hi: float) -> str:
         f'<text class="tick" x="{left - 5}" y="{y(v) + 4:.1f}" text-anchor="end">{v:g}</text>'
         for v in (low, high)
     ]
-    parts.append(f'<line class="start" x1="{left}" x2="{width - right}" y1="{y(chart["start"]):.1f}" '
-                 f'y2="{y(chart["start"]):.1f}"/>')  # fmt: skip
+    parts.append(
+        f'<line class="start" x1="{left}" x2="{width - right}" y1="{y(chart["start"]):.1f}" '
+        f'y2="{y(chart["start"]):.1f}"/>'
+    )
     live = [p for p in points if p[4]]
     steps, at = [], chart["start"]
     for receipt, _, _, value, _ in live:

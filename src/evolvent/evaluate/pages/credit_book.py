@@ -115,9 +115,11 @@ def read(path: Path) -> CreditBook:
         attempts = [_attempt(row, rules, f"{where}, episode {row.get('id')}") for row in rows[:_EPISODES]]
     except (KeyError, TypeError, AttributeError) as error:
         raise BadInput(
-            "credit.json lacks a part", got=repr(error), expected="rules and episodes as in docs/run-folder.md",
+            "credit.json lacks a part",
+            got=repr(error),
+            expected="rules and episodes as in docs/run-folder.md",
             where=where,
-        ) from error  # fmt: skip
+        ) from error
     turns = [turn for attempt in attempts for turn in attempt.turns]
     full = tuple(_full([v for turn in turns for v in turn.credit[i]]) for i in range(len(rules)))
     full_turn = tuple(_full([turn.worth[i] for turn in turns]) for i in range(len(rules)))
@@ -151,9 +153,13 @@ def _attempt(row: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Episo
             nodes.append(Observation(str(node.get("agent", "")), str(node["text"])))
     success, update = row.get("success"), row.get("update")
     return EpisodeView(
-        str(row["task"]), str(row.get("group", "")), _number(row.get("return")),
-        None if success is None else bool(success), None if update is None else int(update), tuple(nodes),
-    )  # fmt: skip
+        str(row["task"]),
+        str(row.get("group", "")),
+        _number(row.get("return")),
+        None if success is None else bool(success),
+        None if update is None else int(update),
+        tuple(nodes),
+    )
 
 
 def _turn(node: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Decision:
@@ -173,10 +179,16 @@ def _turn(node: Mapping[str, Any], rules: Sequence[Rule], where: str) -> Decisio
     credit = tuple(column(rule.name, given.get(rule.name)) or nothing for rule in rules)
     worth = tuple(_worth(numbers, rule) for numbers, rule in zip(credit, rules, strict=True))
     return Decision(
-        str(node.get("agent", "")), str(node["text"]), _number(node.get("reward")), tokens,
-        column("logp", node.get("logp")), column("entropy", node.get("entropy")), column("value", node.get("value")),
-        credit, worth,
-    )  # fmt: skip
+        str(node.get("agent", "")),
+        str(node["text"]),
+        _number(node.get("reward")),
+        tokens,
+        column("logp", node.get("logp")),
+        column("entropy", node.get("entropy")),
+        column("value", node.get("value")),
+        credit,
+        worth,
+    )
 
 
 def _worth(numbers: Column, rule: Rule) -> float | None:
@@ -232,7 +244,12 @@ def _shorter(turn: Decision, tokens: int, characters: int) -> Decision:
             break
     n = len(pieces)
     return replace(
-        turn, text=turn.text[:_SEEN], tokens=tuple(pieces), logp=turn.logp and turn.logp[:n],
-        entropy=turn.entropy and turn.entropy[:n], value=turn.value and turn.value[:n],
-        credit=tuple(column[:n] for column in turn.credit), left_out=len(turn.tokens) - n,
-    )  # fmt: skip
+        turn,
+        text=turn.text[:_SEEN],
+        tokens=tuple(pieces),
+        logp=turn.logp and turn.logp[:n],
+        entropy=turn.entropy and turn.entropy[:n],
+        value=turn.value and turn.value[:n],
+        credit=tuple(column[:n] for column in turn.credit),
+        left_out=len(turn.tokens) - n,
+    )

@@ -66,11 +66,15 @@ def book(rule: str, level: str, ledger: Ledger) -> Book:
 
         found = [
             Earned(
-                f"{of(i).id[:12]} {level} {units[i]}", of(i).task_id, said(i), 1, float(values[i]),
+                f"{of(i).id[:12]} {level} {units[i]}",
+                of(i).task_id,
+                said(i),
+                1,
+                float(values[i]),
                 abs(float(values[i])) / size,
             )
             for i in scored.tolist()
-        ]  # fmt: skip
+        ]
     paid = math.fsum(e.total_reward for e in ledger.episodes if e.valid)
     found.sort(key=lambda one: -one.credit)
     return Book(rule, level, found, len(values) - len(scored), ledger.total(level), paid)
@@ -82,8 +86,9 @@ def team_book(rule: str, ledger: RolloutLedger) -> Book:
     attempts = rollout.shape[1] + int(rollout.done_TB[:-1].sum())
     found = [
         Earned(agent, "", "", attempts, one.signed, one.share)
-        for i, (agent, one) in enumerate(earned.items()) if not np.isnan(ledger.values("step")[:, :, i]).all()
-    ]  # fmt: skip
+        for i, (agent, one) in enumerate(earned.items())
+        if not np.isnan(ledger.values("step")[:, :, i]).all()
+    ]
     found.sort(key=lambda one: -one.credit)
     paid = float(rollout.reward_TBA[rollout.active_TBA].sum())
     return Book(rule, "agent", found, len(earned) - len(found), ledger.total("step"), paid)
@@ -116,9 +121,14 @@ def summary(books: list[Book]) -> tuple[list[str], list[list[object]]]:
 def to_json(made: Book) -> dict[str, Any]:
     """A book as JSON values."""
     return {
-        "rule": made.rule, "level": made.level, "total": made.total, "paid": made.paid, "balanced": made.balanced,
-        "not_scored": made.unscored, "units": [vars(one) for one in made.units],
-    }  # fmt: skip
+        "rule": made.rule,
+        "level": made.level,
+        "total": made.total,
+        "paid": made.paid,
+        "balanced": made.balanced,
+        "not_scored": made.unscored,
+        "units": [vars(one) for one in made.units],
+    }
 
 
 def _by_name(ledger: Ledger, level: str, scored: np.ndarray, size: float) -> list[Earned]:

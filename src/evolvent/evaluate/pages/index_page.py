@@ -45,11 +45,15 @@ def _row(run: Listed, address: str) -> str:
     if run.trouble:
         said = f'<span class="bad">{text(run.trouble)}</span>'
     cells = [
-        _cell(name + seed, run.path), _cell(state, run.state),
-        _cell(text(run.score), "" if run.value is None else run.value), _cell(said, run.verdict.state),
-        _cell(text(run.algo), run.algo), _cell(text(run.env), run.env),
-        _cell(text(run.started[:16].replace("T", " ")), run.started), _cell(text(duration(run.seconds)), run.seconds),
-    ]  # fmt: skip
+        _cell(name + seed, run.path),
+        _cell(state, run.state),
+        _cell(text(run.score), "" if run.value is None else run.value),
+        _cell(said, run.verdict.state),
+        _cell(text(run.algo), run.algo),
+        _cell(text(run.env), run.env),
+        _cell(text(run.started[:16].replace("T", " ")), run.started),
+        _cell(text(duration(run.seconds)), run.seconds),
+    ]
     return f'<tr class="{run.state}">{"".join(cells)}</tr>'
 
 

@@ -19,9 +19,13 @@ _SECURITY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def page(
-    title: str, body: Sequence[str], *, styles: Sequence[str] = ("report.css",), scripts: Sequence[str] = (),
+    title: str,
+    body: Sequence[str],
+    *,
+    styles: Sequence[str] = ("report.css",),
+    scripts: Sequence[str] = (),
     frames: bool = False,
-) -> str:  # fmt: skip
+) -> str:
     """The whole document, with style sheets of this package and, at its end, scripts of it; no other script runs.
 
     ``frames``: pages beside it may be shown in frames, which have to confine them.

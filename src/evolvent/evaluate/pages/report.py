@@ -21,7 +21,7 @@ from evolvent.evaluate.pages import (
     report_programs,
     report_search,
     report_team,
-)  # fmt: skip
+)
 from evolvent.evaluate.pages.page import cards, fold, page, section, table, text
 from evolvent.evaluate.pages.report_parts import (
     configuration,
@@ -34,7 +34,7 @@ from evolvent.evaluate.pages.report_parts import (
     most_valuable,
     title,
     verdict_block,
-)  # fmt: skip
+)
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from evolvent.evaluate.series import Rate, Row
 from evolvent.evaluate.verdict import of_run
@@ -45,8 +45,10 @@ _READING = (
     "test. First encounters are tasks of a kind, or in a form, that the run had not met before."
 )
 _READ = {
-    "search": ("phase", "task"), "programs": ("kernel", "gate", "ratio", "start"), "games": ("lineage", "phase"),
-}  # fmt: skip
+    "search": ("phase", "task"),
+    "programs": ("kernel", "gate", "ratio", "start"),
+    "games": ("lineage", "phase"),
+}
 """Columns without which the page of a kind cannot be drawn: a system of yours that logs others has the plain one."""
 _STYLE = {"stream": 0, "after": 0, "before": 1, "control": 2}
 

@@ -30,9 +30,12 @@ def read_pictures(folder: Path) -> dict[int, bytes]:
 
 
 def render(
-    manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Row], pictures: Mapping[int, bytes],
+    manifest: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    rows: Sequence[Row],
+    pictures: Mapping[int, bytes],
     top: str = "",
-) -> str:  # fmt: skip
+) -> str:
     """The page as text; of a run that has not ended without its tables.
 
     Args:
@@ -68,8 +71,11 @@ def _hero(summary: Mapping[str, Any]) -> str:
         return ""
     nodes, shown = summary["nodes"], [figure(summary["score"], rates=True)]
     if nodes["features"]:
-        own = {"name": "mechanics that the model wrote itself", "value": nodes["by_the_model"] / nodes["features"],
-               "ci95": nodes["by_the_model_ci95"]}  # fmt: skip
+        own = {
+            "name": "mechanics that the model wrote itself",
+            "value": nodes["by_the_model"] / nodes["features"],
+            "ci95": nodes["by_the_model_ci95"],
+        }
         shown.append(figure(own, rates=True, minor=True))
     shown.append(figure({"name": "reward of a version, mean", "value": nodes["reward"]}, rates=False, minor=True))
     return f'<div class="hero">{"".join(shown)}</div>'
@@ -80,8 +86,11 @@ def _shares(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     for name, heading in (("iteration", "Playable by iteration"), ("depth", "Playable by depth in the lineage")):
         found = summary.get(f"{name}s", [])
         if found:
-            rows = [Bar(f"{name} {a[name]}, {a['n']} pages", a["playable"], lo, hi, i % 5)
-                    for i, a in enumerate(found) for lo, hi in [a["playable_ci95"]]]  # fmt: skip
+            rows = [
+                Bar(f"{name} {a[name]}, {a['n']} pages", a["playable"], lo, hi, i % 5)
+                for i, a in enumerate(found)
+                for lo, hi in [a["playable_ci95"]]
+            ]
             shown.append((heading, bars(rows)))
     return shown
 
@@ -171,8 +180,11 @@ def _whence(origin: Row) -> str:
 def _planned(row: Row) -> str:
     """What was planned, and what of it was not done."""
     aims = [f"{what} {', '.join(names)}" for what, names in row.get("plan", {}).items() if names]
-    undone = [f"not done: {one['what']} {one['mechanic']}, the page then fails ({one['words']})"
-              for one in row.get("changes", ()) if not one["done"]]  # fmt: skip
+    undone = [
+        f"not done: {one['what']} {one['mechanic']}, the page then fails ({one['words']})"
+        for one in row.get("changes", ())
+        if not one["done"]
+    ]
     return f'<p class="small">{"<br>".join(map(text, ["Plan: " + "; ".join(aims), *undone]))}</p>' if aims else ""
 
 

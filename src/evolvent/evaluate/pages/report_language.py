@@ -20,7 +20,7 @@ from evolvent.evaluate.pages.report_parts import (
     memory_health,
     most_valuable,
     title,
-)  # fmt: skip
+)
 from evolvent.evaluate.pages.svg import count
 
 _HEALTH = {
@@ -130,9 +130,13 @@ def _before(summary: Mapping[str, Any], run: Learning) -> Mapping[str, Any]:
 def _score(summary: Mapping[str, Any], run: Learning) -> str:
     learned = bool(summary) or any(row["step"] > 0 for row in run.evaluations)
     shown = score(
-        summary, run, judged_as="held-out return, greedy", sampled="answers sampled", chance="random play",
+        summary,
+        run,
+        judged_as="held-out return, greedy",
+        sampled="answers sampled",
+        chance="random play",
         before=_before(summary, run) if learned else None,
-    )  # fmt: skip
+    )
     return f'<div class="hero">{"".join(shown)}</div>' if shown else ""
 
 
@@ -140,9 +144,11 @@ def _success(summary: Mapping[str, Any], run: Learning) -> str:
     """Success before and after in one sentence."""
     after = summary.get("greedy") or next((row for row in reversed(run.evaluations) if row["step"] > 0), {})
     rows = [
-        ("before learning", _before(summary, run)), ("after it", after),
-        ("with sampled answers", summary.get("sampled")), ("by random play", run.chance),
-    ]  # fmt: skip
+        ("before learning", _before(summary, run)),
+        ("after it", after),
+        ("with sampled answers", summary.get("sampled")),
+        ("by random play", run.chance),
+    ]
     said = [
         f"{interval(row['success_mean'], success_interval(dict(row)))} {when}"
         for when, row in rows

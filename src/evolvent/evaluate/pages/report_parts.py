@@ -16,11 +16,17 @@ _BODY_LIMIT = 2000
 _FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "credit.html", "trees.jsonl")
 _ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
 _HEALTH = {
-    "items": "memories", "coverage": "memories with an outcome", "nonzero": "memories with a value that moved",
-    "updates_per_item": "outcomes a memory", "test_recalls": "recalls in evaluations",
-    "empty_recalls": "recalls that found nothing", "settled": "recalls with an outcome", "merged": "written again",
-    "gate": "least similarity for a recall", "gate_top_fifth": "similarity of the closest fifth of all pairs",
-}  # fmt: skip
+    "items": "memories",
+    "coverage": "memories with an outcome",
+    "nonzero": "memories with a value that moved",
+    "updates_per_item": "outcomes a memory",
+    "test_recalls": "recalls in evaluations",
+    "empty_recalls": "recalls that found nothing",
+    "settled": "recalls with an outcome",
+    "merged": "written again",
+    "gate": "least similarity for a recall",
+    "gate_top_fifth": "similarity of the closest fifth of all pairs",
+}
 _SHARES = ("coverage", "nonzero")
 
 

@@ -80,17 +80,27 @@ def _hero(summary: Mapping[str, Any]) -> str:
 
 def _curves(rounds: Sequence[Row]) -> str:
     xs, none = [one["round"] for one in rounds], [None] * len(rounds)
-    lines = [Curve(what, xs, [one[what] for one in rounds], none, none, i) for i, what in
-             enumerate(("compiled", "right", "faster"))]  # fmt: skip
+    lines = [
+        Curve(what, xs, [one[what] for one in rounds], none, none, i)
+        for i, what in enumerate(("compiled", "right", "faster"))
+    ]
     every = max(1, len(xs) // 8)
     return curves(lines, ticks=[(x, str(x)) for x in xs[::every]], x_label="attempts at each kernel", y_label="kernels")
 
 
 def _kernels(kernels: Sequence[Row]) -> str:
     cells = [
-        [k["name"], k["attempts"], k["first_right_at"], k["first"], interval(k["best"], k["ci95"], rate=False),
-         None if k["us"] is None else round(k["us"], 1), ", ".join(k["advice"])] for k in kernels
-    ]  # fmt: skip
+        [
+            k["name"],
+            k["attempts"],
+            k["first_right_at"],
+            k["first"],
+            interval(k["best"], k["ci95"], rate=False),
+            None if k["us"] is None else round(k["us"], 1),
+            ", ".join(k["advice"]),
+        ]
+        for k in kernels
+    ]
     names = ["kernel", "attempts", "right at attempt", "first ×", "best × [95 %]", "µs a call", "written with"]
     return table(names, cells, left=(0, 6))
 
@@ -107,9 +117,19 @@ def _fastest(rows: Sequence[Row], naive: Mapping[str, str]) -> str:
 
 
 def _advice(advice: Sequence[Row]) -> str:
-    cells = [[a["id"], a["stage"], a["kind"], a["shown"], a["right"], a["gains"],
-              None if a["value"] is None else f"{a['value']:.2f}", shorten(one_line(a["body"]), 120, placeholder=" …")]
-             for a in advice]  # fmt: skip
+    cells = [
+        [
+            a["id"],
+            a["stage"],
+            a["kind"],
+            a["shown"],
+            a["right"],
+            a["gains"],
+            None if a["value"] is None else f"{a['value']:.2f}",
+            shorten(one_line(a["body"]), 120, placeholder=" …"),
+        ]
+        for a in advice
+    ]
     names = ["memory", "stage", "kind", "shown", "right", "gains", "value", "what it says"]
     best = sorted((i for i, a in enumerate(advice) if a["value"] is not None), key=lambda i: -advice[i]["value"])
     top = [[cells[i][-1], *(cells[i][at] for at in (1, 5, 6))] for i in best[:MOST_SHOWN]]
@@ -144,9 +164,11 @@ def _program(row: Row, below: Mapping[int | None, Sequence[Row]], mine: Sequence
     """One attempt with what was made of it; depth is bounded by the attempts."""
     parent = next((one for one in mine if one["step"] == row["start"]), None)
     share = 0.0 if row["gate"] else min(1.0, 0.4 + 0.2 * math.log2(max(row["ratio"], 0.25)))
-    tag = f'<span class="tag good">{text(_ratio(row))}</span>' if row["gate"] == "" else (
-        f'<span class="tag bad">{text(_GATES.get(row["gate"], row["gate"]))}</span>'
-    )  # fmt: skip
+    tag = (
+        f'<span class="tag good">{text(_ratio(row))}</span>'
+        if row["gate"] == ""
+        else (f'<span class="tag bad">{text(_GATES.get(row["gate"], row["gate"]))}</span>')
+    )
     words = f"attempt {row['attempt']}, {row['phase']}"
     label = f'<span class="mono">{text(words)}</span> {tag} <span class="soft small">{text(_with(row))}</span>'
     said = f'<p class="small">{text(row["words"])}</p>' if row["gate"] else ""

@@ -42,14 +42,20 @@ def read_trees(path: Path) -> list[dict[str, Any]]:
 
 
 def render(
-    manifest: Mapping[str, Any], summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]],
-    trees: Sequence[Mapping[str, Any]], top: str = "",
-) -> str:  # fmt: skip
+    manifest: Mapping[str, Any],
+    summary: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    trees: Sequence[Mapping[str, Any]],
+    top: str = "",
+) -> str:
     """The page as text; of a run that has not ended without its table."""
     arms: list[dict[str, Any]] = summary.get("arms", [])
     facts = [str(summary.get("model") or manifest["config"].get("model", "")), f"seed {manifest['seed']}"]
-    shown = [figure(summary[name], rates=True, minor=name == "baseline") for name in ("score", "baseline")
-             if summary.get(name, {}).get("value") is not None]  # fmt: skip
+    shown = [
+        figure(summary[name], rates=True, minor=name == "baseline")
+        for name in ("score", "baseline")
+        if summary.get(name, {}).get("value") is not None
+    ]
     return page(
         title(manifest),
         [
@@ -71,8 +77,9 @@ def _said(arms: Sequence[Mapping[str, Any]]) -> str:
         f"{a['name']}: a round mends {interval(a['mends'], a['mends_ci95'])} of wrong answers and spoils "
         f"{interval(a['spoils'], a['spoils_ci95'])} of right ones; 80 such rounds would lead to "
         f"{interval(a['right_after_80_rounds'], None)}."
-        for a in arms if a.get("mends") is not None
-    ]  # fmt: skip
+        for a in arms
+        if a.get("mends") is not None
+    ]
     return "".join(f'<p class="soft">{text(one)}</p>' for one in [*uneven(arms), *told])
 
 
@@ -101,11 +108,19 @@ def _bars(arms: Sequence[Mapping[str, Any]]) -> str:
 def _table(arms: Sequence[Mapping[str, Any]]) -> str:
     read = ["judge_tokens"] if any(a.get("judge_tokens") for a in arms) else []
     rows = [
-        [a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a.get("ranks")),
-         *(round(a[key], 1) for key in ("tokens", *read, "calls", "paths", "nodes")), round(a["seconds"], 2),
-         "" if i == 0 else f"{a['p']:.2g}", percent(a.get("left"))]
-        for i, a in enumerate(arms) if a["n"]
-    ]  # fmt: skip
+        [
+            a["name"],
+            interval(a["rate"], a["ci95"]),
+            percent(a["oracle"]),
+            percent(a.get("ranks")),
+            *(round(a[key], 1) for key in ("tokens", *read, "calls", "paths", "nodes")),
+            round(a["seconds"], 2),
+            "" if i == 0 else f"{a['p']:.2g}",
+            percent(a.get("left")),
+        ]
+        for i, a in enumerate(arms)
+        if a["n"]
+    ]
     spent = ["tokens", *(["read by the judge"] if read else []), "calls", "paths", "states", "seconds"]
     names = ["search", "right [95 %]", "an oracle's choice", "value ranks", *spent, "p", "budget left"]
     return table(names, rows)
@@ -229,5 +244,6 @@ def _outcome(end: Mapping[str, Any]) -> str:
 
 
 _VERDICT = {
-    True: '<span class="tag good">✓ right</span>', False: '<span class="tag bad">✗ wrong</span>',
-}  # fmt: skip
+    True: '<span class="tag good">✓ right</span>',
+    False: '<span class="tag bad">✗ wrong</span>',
+}

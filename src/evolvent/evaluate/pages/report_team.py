@@ -88,9 +88,13 @@ def _credit(run: Learning, agents: Sequence[str]) -> str:
         lines = [Curve(a, x, per_cent[a], empty, empty, _COLOURS[i], "line") for i, a in enumerate(agents)]
         level = Curve("equal shares", [0.0], [100 / len(agents)], [None], [None], 1, "level")
         picture = curves(
-            [*lines, level], ticks=step_ticks(run.last_step), x_label=run.unit, y_label="share in %", rates=False,
+            [*lines, level],
+            ticks=step_ticks(run.last_step),
+            x_label=run.unit,
+            y_label="share in %",
+            rates=False,
             zero=True,
-        )  # fmt: skip
+        )
     else:
         ticks = [(step / run.last_step, said) for step, said in step_ticks(run.last_step)]
         picture = shares([(agent, over[agent]) for agent in agents], ticks=ticks, x_label=run.unit)

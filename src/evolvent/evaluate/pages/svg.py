@@ -221,9 +221,10 @@ def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str, edges: Ed
 
 def _band(line: Curve, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     ends = [
-        (x, a, b) for x, a, b in zip(line.x, line.lo, line.hi, strict=True)
+        (x, a, b)
+        for x, a, b in zip(line.x, line.lo, line.hi, strict=True)
         if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
-    ]  # fmt: skip
+    ]
     if line.mark == "level" and ends:
         _, a, b = ends[0]
         across = f'x="{edges[0]:.1f}" width="{edges[1] - edges[0]:.1f}" y="{py(b):.1f}" height="{py(a) - py(b):.1f}"'

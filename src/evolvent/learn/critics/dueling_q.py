@@ -115,8 +115,12 @@ class DuelingQ:
         rows = [row for episode in episodes for row in _rows(episode)]
         sizes = [len(row.tokens) for row in rows]
         starts = np.cumsum([0, *sizes])
-        seen = Seen(*(torch.zeros(int(starts[-1]), *shape, device=self.model.device)
-                      for shape in ((self.model.width,), (self.model.width,), (), ())))  # fmt: skip
+        seen = Seen(
+            *(
+                torch.zeros(int(starts[-1]), *shape, device=self.model.device)
+                for shape in ((self.model.width,), (self.model.width,), (), ())
+            )
+        )
         for portion in self.model.micro_batches(rows, self.settings.micro_tokens):
             some = [rows[i] for i in portion]
             at = torch.from_numpy(np.concatenate([np.arange(starts[i], starts[i + 1]) for i in portion]))
@@ -156,14 +160,29 @@ class DuelingQ:
             q = seen.taken_K[at] + self.value(seen.base_KD[at], seen.policy_KD[at])
             return (target[at] - q).square().mean()
 
-        loss = fit(loss_of, known, self.first, self.first_optimizer, epochs=1, minibatches=minibatches,
-                   grad_clip=self.settings.grad_clip, generator=generator, name="the value of states")  # fmt: skip
+        loss = fit(
+            loss_of,
+            known,
+            self.first,
+            self.first_optimizer,
+            epochs=1,
+            minibatches=minibatches,
+            grad_clip=self.settings.grad_clip,
+            generator=generator,
+            name="the value of states",
+        )
         return {"value_loss": loss}
 
     def learn(
-        self, ledger: Ledger, right: Sequence[bool], policy: torch.optim.Optimizer, *, epochs: int, minibatches: int,
+        self,
+        ledger: Ledger,
+        right: Sequence[bool],
+        policy: torch.optim.Optimizer,
+        *,
+        epochs: int,
+        minibatches: int,
         generator: torch.Generator,
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, float]:
         """Steps of policy and V_rest over the targets in ``ledger``, V_first as it is.
 
         Args:
@@ -201,8 +220,9 @@ class DuelingQ:
             mine, episode = of_K == i, ledger.episodes[i]
             weight = np.full(episode.n_tokens, 1.0 / (episode.n_tokens * len(which)))
             example = np.full(episode.n_tokens, 1.0 / n_right if right[i] else 0.0)
-            columns += np.split(np.stack([target_K[mine], weight, example]), np.cumsum(episode.tokens_per_step_T)[:-1],
-                                axis=1)  # fmt: skip
+            columns += np.split(
+                np.stack([target_K[mine], weight, example]), np.cumsum(episode.tokens_per_step_T)[:-1], axis=1
+            )
             rows += _rows(episode)
         optimizers = (policy, self.rest_optimizer)
         for optimizer in optimizers:
@@ -228,8 +248,11 @@ class DuelingQ:
             adv = self._advantage(logits, said)
             q = adv + self.value(base[piece], leaf[piece])
             logp = logits.log_softmax(-1).gather(-1, said[:, None]).squeeze(-1)
-            parts = ((weight[piece] * (target[piece] - q).square()).sum(), (example[piece] * adv.abs()).sum(),
-                     -(example[piece] * logp).sum())  # fmt: skip
+            parts = (
+                (weight[piece] * (target[piece] - q).square()).sum(),
+                (example[piece] * adv.abs()).sum(),
+                -(example[piece] * logp).sum(),
+            )
             (parts[0] + self.settings.adv * parts[1] + self.settings.ce * parts[2]).backward()
             sums += [float(part.detach()) for part in parts]
         hidden.backward(leaf.grad)
@@ -259,8 +282,10 @@ class DuelingQ:
         size = max(1, NUMBERS // self.model.n_vocab)
         for low in range(0, len(said), size):
             high = min(len(said), low + size)
-            yield (torch.arange(low, high, device=self.model.device),
-                   torch.from_numpy(said[low:high]).to(self.model.device))  # fmt: skip
+            yield (
+                torch.arange(low, high, device=self.model.device),
+                torch.from_numpy(said[low:high]).to(self.model.device),
+            )
 
 
 _PARTS = ("first", "rest", "first_optimizer", "rest_optimizer")

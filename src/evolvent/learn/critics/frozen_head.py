@@ -61,9 +61,17 @@ def states_around(features: Features, episodes: Sequence[Episode], context: int)
 
 
 def fit(
-    loss_of: Callable[[Tensor], Tensor], known: Tensor, head: nn.Module, optimizer: torch.optim.Optimizer, *,
-    epochs: int, minibatches: int, grad_clip: float, generator: torch.Generator, name: str,
-) -> float:  # fmt: skip
+    loss_of: Callable[[Tensor], Tensor],
+    known: Tensor,
+    head: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    epochs: int,
+    minibatches: int,
+    grad_clip: float,
+    generator: torch.Generator,
+    name: str,
+) -> float:
     """Passes over the rows ``known`` in random minibatches; the mean loss of the last one, 0 where there was none.
 
     Raises:

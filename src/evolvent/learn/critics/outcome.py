@@ -57,9 +57,15 @@ class OutcomeCritic:
     """
 
     def __init__(
-        self, features: Features, width: int, *, context: int, lr: float, seed: int = 0,
+        self,
+        features: Features,
+        width: int,
+        *,
+        context: int,
+        lr: float,
+        seed: int = 0,
         device: torch.device | str = "cpu",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._features, self._context = features, context
         self.head = new_head(width, len(GRADES), seed=seed, device=device)
         self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
@@ -96,9 +102,15 @@ class OutcomeCritic:
             right = (self.head(seen.features_KD[known]).argmax(-1) == seen.outcome_K[known]).float()
         loss = fit(
             lambda rows: F.cross_entropy(self.head(seen.features_KD[rows]), seen.outcome_K[rows]),
-            known, self.head, self.optimizer, epochs=epochs, minibatches=minibatches, grad_clip=grad_clip,
-            generator=generator, name="the critic of outcomes",
-        )  # fmt: skip
+            known,
+            self.head,
+            self.optimizer,
+            epochs=epochs,
+            minibatches=minibatches,
+            grad_clip=grad_clip,
+            generator=generator,
+            name="the critic of outcomes",
+        )
         return {"outcome_loss": loss, "outcome_right": right.mean().item() if len(right) else 0.0}
 
     def state_dict(self) -> dict[str, Any]:

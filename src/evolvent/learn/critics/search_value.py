@@ -106,9 +106,14 @@ class SearchValue:
 
     # ------------------------------------------------------------------------------------------------ learning
     def fit(
-        self, contexts: Sequence[np.ndarray], targets: Sequence[float] | np.ndarray, how: Fit | None = None, *,
-        seed: int = 0, progress: Callable[[float], None] | None = None,
-    ) -> dict[str, float]:  # fmt: skip
+        self,
+        contexts: Sequence[np.ndarray],
+        targets: Sequence[float] | np.ndarray,
+        how: Fit | None = None,
+        *,
+        seed: int = 0,
+        progress: Callable[[float], None] | None = None,
+    ) -> dict[str, float]:
         """Learn from rows (what was read, what it was worth); goes on from the weights that are there.
 
         Args:
@@ -157,9 +162,15 @@ class SearchValue:
         return {"value_loss": float(np.mean(losses)), "value_auc": auc(said, z.cpu().numpy() > middle)}
 
     def _step(
-        self, rows: Tensor, contexts: Sequence[np.ndarray], z: Tensor, features: Tensor | None,
-        optimizer: torch.optim.Optimizer, parameters: list[nn.Parameter], tokens: int,
-    ) -> float:  # fmt: skip
+        self,
+        rows: Tensor,
+        contexts: Sequence[np.ndarray],
+        z: Tensor,
+        features: Tensor | None,
+        optimizer: torch.optim.Optimizer,
+        parameters: list[nn.Parameter],
+        tokens: int,
+    ) -> float:
         """One step on some rows; the sum of portions is the mean over all of them."""
         optimizer.zero_grad()
         some, total = rows.tolist(), 0.0
@@ -256,9 +267,12 @@ class SearchValue:
             raise ModelError("a learned value that cannot be read", got=str(error), where=str(at)) from error
         if value.frozen and note["reads"] != value._reads():
             raise BadInput(
-                "this value reads the states of another policy", got=value._reads(), expected=note["reads"],
-                where=str(at), do="search with the policy that was saved with it, or train a value with --value lora",
-            )  # fmt: skip
+                "this value reads the states of another policy",
+                got=value._reads(),
+                expected=note["reads"],
+                where=str(at),
+                do="search with the policy that was saved with it, or train a value with --value lora",
+            )
         return value
 
     def _reads(self) -> str:
@@ -315,9 +329,11 @@ def context_of(state: State) -> np.ndarray:
     """
     if state.context is None or isinstance(state.context, str) or not len(state.context):
         raise BadInput(
-            "a learned value reads tokens", got="text" if isinstance(state.context, str) else "no context",
-            where="SearchValue", do="search with a model in torch (--model train:…)",
-        )  # fmt: skip
+            "a learned value reads tokens",
+            got="text" if isinstance(state.context, str) else "no context",
+            where="SearchValue",
+            do="search with a model in torch (--model train:…)",
+        )
     return state.context
 
 

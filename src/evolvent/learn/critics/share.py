@@ -44,9 +44,15 @@ class ShareCritic:
     """The estimator and its optimizer; part of a run's checkpoints. Its arguments are those of ``OutcomeCritic``."""
 
     def __init__(
-        self, features: Features, width: int, *, context: int, lr: float, seed: int = 0,
+        self,
+        features: Features,
+        width: int,
+        *,
+        context: int,
+        lr: float,
+        seed: int = 0,
         device: torch.device | str = "cpu",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._features, self._context = features, context
         self.head = new_head(width, 1, seed=seed, device=device)
         self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
@@ -84,9 +90,15 @@ class ShareCritic:
             lambda rows: F.binary_cross_entropy_with_logits(
                 self.head(seen.states_SD[rows]).squeeze(-1), seen.share_S[rows]
             ),
-            known, self.head, self.optimizer, epochs=epochs, minibatches=minibatches, grad_clip=grad_clip,
-            generator=generator, name="the critic of shares",
-        )  # fmt: skip
+            known,
+            self.head,
+            self.optimizer,
+            epochs=epochs,
+            minibatches=minibatches,
+            grad_clip=grad_clip,
+            generator=generator,
+            name="the critic of shares",
+        )
         return {"share_loss": loss, "share_explained": explained_variance(seen.foreseen_S[known], seen.share_S[known])}
 
     def state_dict(self) -> dict[str, Any]:

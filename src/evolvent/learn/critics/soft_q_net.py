@@ -158,9 +158,15 @@ class SoftQ:
 
     # ------------------------------------------------------------------------------------------------ learning
     def learn(
-        self, episodes: Sequence[Episode], ledger: Ledger, policy: torch.optim.Optimizer, *, epochs: int,
-        minibatches: int, generator: torch.Generator,
-    ) -> dict[str, float]:  # fmt: skip
+        self,
+        episodes: Sequence[Episode],
+        ledger: Ledger,
+        policy: torch.optim.Optimizer,
+        *,
+        epochs: int,
+        minibatches: int,
+        generator: torch.Generator,
+    ) -> dict[str, float]:
         """For each minibatch a step of the policy, one of the values, and the slow copy follows.
 
         Args:
@@ -239,10 +245,13 @@ class SoftQ:
         logp, actor = logp.detach(), actor.detach()
         p = logp.exp()
         return {
-            "policy_loss": actor.sum(), "entropy": -(p * logp).sum(), "kl_ref": (p * (logp - ref)).sum(),
-            "soft_value": -beta * actor.sum(), "value_loss": critic.detach().sum(),
+            "policy_loss": actor.sum(),
+            "entropy": -(p * logp).sum(),
+            "kl_ref": (p * (logp - ref)).sum(),
+            "soft_value": -beta * actor.sum(),
+            "value_loss": critic.detach().sum(),
             "moved": logp.gather(-1, places.taken_U[:, None])[:, 0] - units.old_logp,
-        }  # fmt: skip
+        }
 
     def _descend(self, optimizer: torch.optim.Optimizer) -> float:
         """Clip, step, and forget the gradient; returns its norm before."""

@@ -49,9 +49,16 @@ class TokenCritic:
     """
 
     def __init__(
-        self, features: Features, width: int, *, lr: float = 1e-4, clip: float = 0.2, seed: int = 0,
-        device: torch.device | str = "cpu", context: int = 0,
-    ) -> None:  # fmt: skip
+        self,
+        features: Features,
+        width: int,
+        *,
+        lr: float = 1e-4,
+        clip: float = 0.2,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+        context: int = 0,
+    ) -> None:
         self._features, self.clip, self._context = features, clip, context
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -84,9 +91,15 @@ class TokenCritic:
         return CriticBatch(episodes, features[:at], value[:at])
 
     def learn(
-        self, seen: CriticBatch, target_K: np.ndarray, *, epochs: int, minibatches: int, grad_clip: float,
+        self,
+        seen: CriticBatch,
+        target_K: np.ndarray,
+        *,
+        epochs: int,
+        minibatches: int,
+        grad_clip: float,
         generator: torch.Generator,
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, float]:
         """Move the values towards ``target_K`` (NaN = no target): clipped squared error, means of the last epoch."""
         target = torch.as_tensor(target_K, dtype=torch.float32, device=seen.features_KD.device)
         known = torch.nonzero(~target.isnan()).squeeze(-1)
@@ -130,9 +143,11 @@ def token_targets(ledger: Ledger) -> np.ndarray:
         return ledger.targets["token"]
     if "step" not in ledger.targets:
         raise BadInput(
-            "no targets for the critic", expected='a rule that sets ledger.targets["token"] or ["step"]',
-            where="learn.token_critic", do="use a rule that reads a critic, such as step_gae or token_bad",
-        )  # fmt: skip
+            "no targets for the critic",
+            expected='a rule that sets ledger.targets["token"] or ["step"]',
+            where="learn.token_critic",
+            do="use a rule that reads a critic, such as step_gae or token_bad",
+        )
     step_K = ledger.parent_index("token", "step")
     first_K = np.diff(step_K, prepend=-1) != 0
     return np.where(first_K, ledger.targets["step"][step_K], np.nan)

@@ -142,9 +142,14 @@ class UtteranceCritics:
 
     # ------------------------------------------------------------------------------------------------ learning
     def learn(
-        self, drawn: Sequence[Situation], answers: Sequence[np.ndarray], *, passes: int, batch: int,
+        self,
+        drawn: Sequence[Situation],
+        answers: Sequence[np.ndarray],
+        *,
+        passes: int,
+        batch: int,
         generator: torch.Generator,
-    ) -> dict[str, float]:  # fmt: skip
+    ) -> dict[str, float]:
         """Passes over as many decisions as were drawn: action values on the replay, state values on fresh answers.
 
         Args:
@@ -209,9 +214,14 @@ class UtteranceCritics:
         sizes = {f"{name}_sizes": np.array([len(ids) for ids in parts], np.int64) for name, parts in ragged.items()}
         counts = np.array([len(some) for some in choices], np.int64)
         return {
-            "heads": self.heads.state_dict(), "slow": self.slow.state_dict(), "optimizer": self.optimizer.state_dict(),
-            "columns": dict(self._columns), **flat, **sizes, "counts": counts,
-        }  # fmt: skip
+            "heads": self.heads.state_dict(),
+            "slow": self.slow.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "columns": dict(self._columns),
+            **flat,
+            **sizes,
+            "counts": counts,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of ``state_dict``."""
@@ -235,6 +245,4 @@ def _texts(episode: Episode) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def _mlp(width: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)
-    )  # fmt: skip
+    return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))

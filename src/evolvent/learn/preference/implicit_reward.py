@@ -21,9 +21,11 @@ def success_pairs(episodes: Sequence[Episode]) -> list[tuple[int, int]]:
     usable = [i for i, e in enumerate(episodes) if e.valid and e.success is not None and e.n_tokens]
     return [
         (i, j)
-        for i in usable if episodes[i].success
-        for j in usable if not episodes[j].success and episodes[j].group == episodes[i].group
-    ]  # fmt: skip
+        for i in usable
+        if episodes[i].success
+        for j in usable
+        if not episodes[j].success and episodes[j].group == episodes[i].group
+    ]
 
 
 def pair_batch(ledger: Ledger, *, constrained: bool) -> TokenBatch:

@@ -62,9 +62,11 @@ class Preference:
             side = segment_sum(units.adv[mine].sign(), units.trajectory[mine])[torch.unique(units.trajectory[mine])]
             if sorted(side.sign().tolist()) != [-1.0, 1.0]:
                 raise BadInput(
-                    "a group is not a pair", got=f"{len(side)} answers, sides {side.sign().tolist()}",
-                    expected="one answer with credit above 0 and one below", where="Preference.prepare",
-                )  # fmt: skip
+                    "a group is not a pair",
+                    got=f"{len(side)} answers, sides {side.sign().tolist()}",
+                    expected="one answer with credit above 0 and one below",
+                    where="Preference.prepare",
+                )
         return replace(units, weight=torch.ones(len(units)).to(units.adv) / len(torch.unique(segment)))
 
     def spans_rows(self, units: Units) -> bool:

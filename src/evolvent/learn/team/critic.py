@@ -41,16 +41,29 @@ def scaled_targets(
 
 
 def fit_state_critic(
-    critic: Critic, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch, ledger: RolloutLedger,
-    passes: Iterable[Rows], *, clip: float, grad_clip: float,
-) -> dict[str, float]:  # fmt: skip
+    critic: Critic,
+    optimizer: torch.optim.Optimizer,
+    norm: ValueNorm,
+    batch: Batch,
+    ledger: RolloutLedger,
+    passes: Iterable[Rows],
+    *,
+    clip: float,
+    grad_clip: float,
+) -> dict[str, float]:
     """Fit one critic of the shared state to the lambda-returns of the team; arguments and result as ``fit_critic``."""
     target, old, mask = scaled_targets(norm, batch, ledger, [critic.head], shared=True)
     state = batch.view.state.flatten(0, 1)
     return fit_critic(
-        lambda rows: critic(state[rows]), optimizer, target, passes, old_value=old, clip=clip, grad_clip=grad_clip,
+        lambda rows: critic(state[rows]),
+        optimizer,
+        target,
+        passes,
+        old_value=old,
+        clip=clip,
+        grad_clip=grad_clip,
         mask=mask,
-    )  # fmt: skip
+    )
 
 
 def fit_critic(

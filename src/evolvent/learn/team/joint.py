@@ -44,10 +44,15 @@ class Joint:
 
 
 def improve_joint(
-    config: Joint, policy: JointPolicy, optimizer: torch.optim.Optimizer, norm: ValueNorm, batch: Batch,
-    ledger: RolloutLedger, generator: torch.Generator,
+    config: Joint,
+    policy: JointPolicy,
+    optimizer: torch.optim.Optimizer,
+    norm: ValueNorm,
+    batch: Batch,
+    ledger: RolloutLedger,
+    generator: torch.Generator,
     besides: Callable[[Rows, JointLogprobs, Tensor], tuple[Tensor, dict[str, Tensor]]] | None = None,
-) -> dict[str, float]:  # fmt: skip
+) -> dict[str, float]:
     """Several passes of clipped policy gradient over one rollout.
 
     Args:
@@ -73,9 +78,13 @@ def improve_joint(
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
         now = policy.logprobs(
-            view.obs, action[rows], available_BAN=view.available, active_BA=view.active,
-            order_BA=None if order is None else order[rows], standard=True,
-        )  # fmt: skip
+            view.obs,
+            action[rows],
+            available_BAN=view.available,
+            active_BA=view.active,
+            order_BA=None if order is None else order[rows],
+            standard=True,
+        )
         gain = clipped_surrogate(now.logp_BAP, old_logp[rows], adv[rows], clip=config.clip)
         error = value_loss(now.value_BA, target[rows], old_value=old_value[rows], clip=config.clip)
         gain, error = masked_mean(gain, view.active), error.mean()

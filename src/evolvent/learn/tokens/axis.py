@@ -78,9 +78,11 @@ def part_of(axis: str, name: str, known: Mapping[str, P], kind: type[P]) -> P:
     except (TypeError, ValueError) as error:
         example = inspect.signature(next(iter(known.values())).call)
         raise BadInput(
-            f"this is no choice of {axis}", got=f"{name}: {error}", where="Objective",
+            f"this is no choice of {axis}",
+            got=f"{name}: {error}",
+            where="Objective",
             expected=f"a function of {takes} argument{'s' if takes > 1 else ''}, as {axis}{example}",
-        ) from error  # fmt: skip
+        ) from error
     called = partial(_told, found, str(at.file or at.home), f"{axis} {name} failed")
     return kind(called, tuple(getattr(module, "NEEDS", ())), getattr(module, "SPANS", "unit"))
 

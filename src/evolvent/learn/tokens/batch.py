@@ -95,10 +95,12 @@ class TokenBatch:
         n = sum(self.sizes)
         if len(found.logp_K) != n:
             raise ModelError(
-                "the log-probabilities do not fit the batch", got=f"{len(found.logp_K)} log-probabilities",
-                expected=f"{n} for {len(self.rows)} rows", where="TokenBatch.logprobs",
+                "the log-probabilities do not fit the batch",
+                got=f"{len(found.logp_K)} log-probabilities",
+                expected=f"{n} for {len(self.rows)} rows",
+                where="TokenBatch.logprobs",
                 do="those of tokens for unit='token', whole actions for unit='action'",
-            )  # fmt: skip
+            )
         index = self.where().to(found.logp_K.device)
         wide = torch.promote_types(found.logp_K.dtype, torch.float32)
         return found.logp_K.to(wide)[index], found.entropy_K.to(wide)[index]
@@ -181,9 +183,11 @@ def token_batch(
         raise BadInput("the ledger is about other episodes", got=len(ledger.episodes), where="token_batch")
     if unit not in ("token", "action") or level not in ("token", "step", "agent"):
         raise BadInput(
-            "unknown unit or level", got=f"unit={unit}, level={level}", where="token_batch",
+            "unknown unit or level",
+            got=f"unit={unit}, level={level}",
+            where="token_batch",
             expected="unit token or action, level token, step or agent",
-        )  # fmt: skip
+        )
     if unit == "action" and level == "token":
         raise BadInput(
             "a whole action has no credit per token", got=level, expected="step or agent", where="token_batch"
@@ -296,15 +300,20 @@ def _left_out(episode: Episode, truncated: str) -> np.ndarray:
         return np.zeros(episode.n_steps, dtype=bool)
     if truncated not in ("leave_out", "leave_out_episode"):
         raise BadInput(
-            "unknown way with truncated completions", got=truncated, expected="count, leave_out or leave_out_episode",
+            "unknown way with truncated completions",
+            got=truncated,
+            expected="count, leave_out or leave_out_episode",
             where="token_batch",
-        )  # fmt: skip
+        )
     finish = episode.finish_T
     if "" in finish:
         raise BadInput(
-            "the record does not say how its completions ended", got=finish, where=f"episode {episode.id}",
-            expected="Episode.act(finish=…), stop or length", do="use truncated='count'",
-        )  # fmt: skip
+            "the record does not say how its completions ended",
+            got=finish,
+            where=f"episode {episode.id}",
+            expected="Episode.act(finish=…), stop or length",
+            do="use truncated='count'",
+        )
     cut = np.array([how == "length" for how in finish], dtype=bool)
     return cut if truncated == "leave_out" else np.full(len(cut), bool(cut.any()) or episode.truncated)
 
@@ -325,9 +334,12 @@ def _check_tokens(episode: Episode, ledger: Ledger, level: str, i: int) -> None:
     empty = np.flatnonzero((episode.tokens_per_step_T == 0) & ~np.isnan(credit))
     if len(empty):
         raise BadInput(
-            "a decision has credit but no tokens", got=f"decision {int(empty[0])}", where=f"episode {episode.id}",
-            expected="token ids as sampled", do="record them (Episode.act(token_ids=…)), or leave it without credit",
-        )  # fmt: skip
+            "a decision has credit but no tokens",
+            got=f"decision {int(empty[0])}",
+            where=f"episode {episode.id}",
+            expected="token ids as sampled",
+            do="record them (Episode.act(token_ids=…)), or leave it without credit",
+        )
 
 
 def _row(episode: Episode, step: int, with_choices: bool) -> Row:

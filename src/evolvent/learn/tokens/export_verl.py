@@ -89,9 +89,11 @@ def verl_batch(
             "recorded log-probabilities are left out, and verl must compute old_log_probs itself"
         )
     return VerlBatch(
-        _padded(rows, pad_id, with_logp=known and not constrained), _names(rows, batch, episodes),
-        dict(meta_info or {}), tuple(warnings),
-    )  # fmt: skip
+        _padded(rows, pad_id, with_logp=known and not constrained),
+        _names(rows, batch, episodes),
+        dict(meta_info or {}),
+        tuple(warnings),
+    )
 
 
 def save(path: Path, batch: VerlBatch) -> None:
@@ -166,15 +168,20 @@ def _of_agent(batch: TokenBatch, agent: str) -> TokenBatch:
     batch = batch.of_agent(agent) if agent else batch
     if not len(batch.units):
         raise BadInput(
-            "nothing to export: no token has credit", got=f"{batch.sampled} sampled tokens", where="export_verl",
+            "nothing to export: no token has credit",
+            got=f"{batch.sampled} sampled tokens",
+            where="export_verl",
             do="check that the rule scores these episodes, that they are valid, and that token ids were recorded",
-        )  # fmt: skip
+        )
     names = [batch.agents[i] for i in sorted(set(batch.units.agent.tolist()))]
     if len(names) > 1:
         raise BadInput(
-            "several agents decided, and a row trains one policy", got=names, expected="one of them",
-            where="export_verl", do=f"export each by itself: --agent {names[0]}",
-        )  # fmt: skip
+            "several agents decided, and a row trains one policy",
+            got=names,
+            expected="one of them",
+            where="export_verl",
+            do=f"export each by itself: --agent {names[0]}",
+        )
     return batch
 
 
@@ -189,9 +196,12 @@ def _rows(batch: TokenBatch, episodes: Sequence[Episode]) -> list[_Row]:
         context, tokens = np.asarray(one.context, np.int32), np.asarray(one.tokens, np.int32)
         if not len(context):
             raise BadInput(
-                "a decision has no context tokens", got=f"decision {step}", expected="what the model saw",
-                where=f"episode {episodes[trajectory].id}", do="record it: episode.observe(text, token_ids=…)",
-            )  # fmt: skip
+                "a decision has no context tokens",
+                got=f"decision {step}",
+                expected="what the model saw",
+                where=f"episode {episodes[trajectory].id}",
+                do="record it: episode.observe(text, token_ids=…)",
+            )
         if rows and rows[-1].continues(trajectory, context):
             rows[-1].add(context[len(rows[-1].prompt) + sum(map(len, rows[-1].ids)) :])
         else:
@@ -225,11 +235,17 @@ def _padded(rows: Sequence[_Row], pad_id: int, *, with_logp: bool) -> dict[str, 
         return _pad([row.column(name) for row in rows], 0, dtype)
 
     tensors = {
-        "prompts": prompts, "responses": responses, "input_ids": np.concatenate([prompts, responses], axis=1),
-        "attention_mask": attention, "position_ids": np.maximum(attention.cumsum(axis=1) - 1, 0),
-        "response_mask": column("mask", np.int64), "advantages": column("adv"), "returns": column("adv"),
-        "token_level_scores": column("score"), "token_level_rewards": column("score"),
-    }  # fmt: skip
+        "prompts": prompts,
+        "responses": responses,
+        "input_ids": np.concatenate([prompts, responses], axis=1),
+        "attention_mask": attention,
+        "position_ids": np.maximum(attention.cumsum(axis=1) - 1, 0),
+        "response_mask": column("mask", np.int64),
+        "advantages": column("adv"),
+        "returns": column("adv"),
+        "token_level_scores": column("score"),
+        "token_level_rewards": column("score"),
+    }
     return tensors | (dict.fromkeys(("rollout_log_probs", "old_log_probs"), column("logp")) if with_logp else {})
 
 
@@ -245,7 +261,11 @@ def _names(rows: Sequence[_Row], batch: TokenBatch, episodes: Sequence[Episode])
     of = [episodes[row.trajectory] for row in rows]
     agent = batch.agents[int(batch.units.agent[0])]
     return {
-        "uid": [e.group or e.task_id for e in of], "data_source": [e.env for e in of],
-        "task_id": [e.task_id for e in of], "episode": [e.id for e in of], "step": [row.step for row in rows],
-        "agent": [agent] * len(rows), "__num_turns__": [row.turns for row in rows],
-    }  # fmt: skip
+        "uid": [e.group or e.task_id for e in of],
+        "data_source": [e.env for e in of],
+        "task_id": [e.task_id for e in of],
+        "episode": [e.id for e in of],
+        "step": [row.step for row in rows],
+        "agent": [agent] * len(rows),
+        "__num_turns__": [row.turns for row in rows],
+    }

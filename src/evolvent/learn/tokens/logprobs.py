@@ -59,10 +59,16 @@ class ActionLogprobs:
         chosen, free = ([i for i, row in enumerate(rows) if bool(row.choices) == some] for some in (True, False))
         logp: list[Tensor] = [torch.empty(0)] * len(rows)
         entropy = list(logp)
-        told = self.model.choice_logprobs(
-            [rows[i].context for i in chosen], [rows[i].choices for i in chosen],
-            normalise=self.way, adapter=self.adapter,
-        ) if chosen else []  # fmt: skip
+        told = (
+            self.model.choice_logprobs(
+                [rows[i].context for i in chosen],
+                [rows[i].choices for i in chosen],
+                normalise=self.way,
+                adapter=self.adapter,
+            )
+            if chosen
+            else []
+        )
         for i, logp_N in zip(chosen, told, strict=True):
             all_logp = torch.log_softmax(logp_N / self.temperature, dim=-1)
             logp[i] = all_logp[_place(rows[i])]
@@ -81,6 +87,9 @@ def _place(row: Row) -> int:
         if np.array_equal(ids, row.tokens):
             return i
     raise BadInput(
-        "the action is not among those that were allowed", got=list(row.tokens), where="learn.tokens.logprobs",
-        expected=f"one of {len(row.choices)} choices", do="record the choices with the action: Episode.act(choices=…)",
-    )  # fmt: skip
+        "the action is not among those that were allowed",
+        got=list(row.tokens),
+        where="learn.tokens.logprobs",
+        expected=f"one of {len(row.choices)} choices",
+        do="record the choices with the action: Episode.act(choices=…)",
+    )

@@ -28,13 +28,18 @@ from evolvent.learn.tokens.units import Terms, Units
 from evolvent.learn.tokens.weights import AGGREGATES, token_weights
 
 NORMALISE = {
-    "none": Part(lambda adv: adv), "minibatch": Part(partial(normalised, eps=1e-8)),
+    "none": Part(lambda adv: adv),
+    "minibatch": Part(partial(normalised, eps=1e-8)),
     "turns": Part(partial(normalised, eps=1e-8)),
-}  # fmt: skip
+}
 """By name: a function of the advantages of an optimiser step, ``[U]``; ``turns`` is given one of each turn."""
 AXES: dict[str, Mapping[str, Part]] = {
-    "ratio": RATIOS, "keep": KEEPS, "normalise": NORMALISE, "aggregate": AGGREGATES, "kl_form": KL_FORMS,
-}  # fmt: skip
+    "ratio": RATIOS,
+    "keep": KEEPS,
+    "normalise": NORMALISE,
+    "aggregate": AGGREGATES,
+    "kl_form": KL_FORMS,
+}
 """The choices of each axis by name, besides the surrogate."""
 
 
@@ -90,9 +95,11 @@ class Objective:
         parts, phi = self._parts, self._phi
         if self.ratio in RATIOS and self.ratio not in phi.ratios:
             raise BadInput(
-                "surrogate and ratio do not go together", got=f"{self.surrogate} with ratio={self.ratio}",
-                expected=" or ".join(phi.ratios), where="Objective",
-            )  # fmt: skip
+                "surrogate and ratio do not go together",
+                got=f"{self.surrogate} with ratio={self.ratio}",
+                expected=" or ".join(phi.ratios),
+                where="Objective",
+            )
         if any("length" in part.needs for part in parts) and self.length <= 0:
             raise BadInput(
                 f"aggregate {self.aggregate} needs a length", got=self.length, expected="> 0", where="Objective"
@@ -133,7 +140,7 @@ class Objective:
             (self.needs_old, units.old_logp, "log-probabilities as sampled", "TokenBatch.with_old(policy)"),
             (self.needs_reference, units.ref_logp, "reference log-probabilities", "TokenBatch.with_reference(base)"),
             (self.needs_entropy, units.entropy, "entropies as sampled", "note them: episode.note('entropy', …)"),
-        ):  # fmt: skip
+        ):
             if needed and (column is None or bool(column.isnan().any())):
                 raise BadInput(f"no {name}", expected="one for every unit", where="Objective.prepare", do=do)
         normalise = part_of("normalise", self.normalise, NORMALISE, Part).call

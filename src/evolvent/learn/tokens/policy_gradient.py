@@ -75,14 +75,18 @@ def improve(
     """
     if not len(batch.units):
         raise BadInput(
-            "nothing to train on", got="no unit has credit", where="learn.policy_gradient",
+            "nothing to train on",
+            got="no unit has credit",
+            where="learn.policy_gradient",
             do="check that the rule scores this level and that episodes are valid and not all left out",
-        )  # fmt: skip
+        )
     if epochs < 1 or minibatches < 1 or micro_tokens < 1:
         raise BadInput(
-            "a setting is below 1", got=f"epochs={epochs}, minibatches={minibatches}, micro_tokens={micro_tokens}",
-            expected="at least 1", where="learn.policy_gradient",
-        )  # fmt: skip
+            "a setting is below 1",
+            got=f"epochs={epochs}, minibatches={minibatches}, micro_tokens={micro_tokens}",
+            expected="at least 1",
+            where="learn.policy_gradient",
+        )
     metrics: list[_StepMetrics] = []
     gap, coarse = None, batch.units.fresh is not None
     for epoch in range(epochs):
@@ -176,9 +180,11 @@ class _Step:
         if not bool(torch.isfinite(terms.loss)):
             bad = int((~torch.isfinite(logp.detach())).sum())
             raise ModelError(
-                "the loss is not finite", got=f"{terms.loss.item()}, {bad} of {len(logp)} log-probabilities not finite",
-                where="learn.policy_gradient", do="lower the learning rate, or train in float32",
-            )  # fmt: skip
+                "the loss is not finite",
+                got=f"{terms.loss.item()}, {bad} of {len(logp)} log-probabilities not finite",
+                where="learn.policy_gradient",
+                do="lower the learning rate, or train in float32",
+            )
         return _Pass(units, logp, entropy, terms, gap)
 
     def _slopes(self) -> tuple[_Pass, tuple[Tensor, Tensor]]:
@@ -197,8 +203,9 @@ class _Step:
         # the columns of numbers carry the slopes, so that selecting rows selects them too
         units = Units(
             **{name: getattr(part.units, name) for name in ("row", "at", "step", "trajectory", "group", "agent")},
-            adv=on_logp, old_logp=on_entropy,
-        )  # fmt: skip
+            adv=on_logp,
+            old_logp=on_entropy,
+        )
         sloped = TokenBatch(part.rows, part.sizes, units, part.agents, part.sampled)
         rows = torch.unique(units.row[(on_logp != 0) | (on_entropy != 0)]).tolist()
         for portion in portions(sloped, rows, self.policy, self.micro_tokens):
@@ -310,9 +317,11 @@ def _clip(optimizer: torch.optim.Optimizer, limit: float) -> float:
     norm = float(nn.utils.clip_grad_norm_(parameters, limit if limit > 0 else math.inf))
     if not math.isfinite(norm):
         raise ModelError(
-            "the gradient is not finite", got=norm, where="learn.policy_gradient",
+            "the gradient is not finite",
+            got=norm,
+            where="learn.policy_gradient",
             do="lower the learning rate, or train in float32",
-        )  # fmt: skip
+        )
     return norm
 
 

@@ -66,9 +66,10 @@ class Replay:
         """The replay and the means, as arrays."""
         lines = _END.join(line for _, _, line in self._kept)
         return {
-            "episodes": np.array(bytearray(lines), np.uint8), "when": [when for when, _, _ in self._kept],
+            "episodes": np.array(bytearray(lines), np.uint8),
+            "when": [when for when, _, _ in self._kept],
             "means": np.array(self.means, np.float64),
-        }  # fmt: skip
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of ``state_dict``."""

@@ -37,10 +37,12 @@ def const(trajectory: Tensor, length: int) -> Tensor:
 
 
 AGGREGATES = {
-    "token_mean": Part(token_mean), "turn_mean": Part(seq_mean_token_mean),
-    "seq_mean_token_mean": Part(seq_mean_token_mean), "seq_mean_token_sum": Part(seq_mean_token_sum),
+    "token_mean": Part(token_mean),
+    "turn_mean": Part(seq_mean_token_mean),
+    "seq_mean_token_mean": Part(seq_mean_token_mean),
+    "seq_mean_token_sum": Part(seq_mean_token_sum),
     "const": Part(const, ("length",)),
-}  # fmt: skip
+}
 """By name: a function of the trajectory of each unit, int64 ``[U]``, and of a length, to float32 ``[U]``;
 ``turn_mean`` is given turns in their place."""
 

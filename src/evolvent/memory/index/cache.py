@@ -128,9 +128,18 @@ class Cache:
         if there is None or at == 0 or there.memory < shadow.newest:
             n = shadow.n
             there = Saved(
-                tag, self._identity(shadow.newest, audit), shadow.newest, audit, vectors.dim, list(shadow.kinds),
-                shadow.ids[:n], shadow.kind[:n], shadow.active[:n], shadow.slot[:n], shadow.emb[: vectors.n],
-            )  # fmt: skip
+                tag,
+                self._identity(shadow.newest, audit),
+                shadow.newest,
+                audit,
+                vectors.dim,
+                list(shadow.kinds),
+                shadow.ids[:n],
+                shadow.kind[:n],
+                shadow.active[:n],
+                shadow.slot[:n],
+                shadow.emb[: vectors.n],
+            )
             self._files.write(there)
         self._files.sweep(tag)
         file_ND = self._files.map(there)

@@ -26,8 +26,12 @@ from evolvent.memory.store.engine import Progress
 
 # chosen by measurement (LOG.md): 8-bit numbers find the same as 16-bit ones once candidates are compared exactly
 _SETTINGS: dict[str, Any] = {
-    "metric": "cos", "dtype": "i8", "connectivity": 16, "expansion_add": 256, "enable_key_lookups": False,
-}  # fmt: skip
+    "metric": "cos",
+    "dtype": "i8",
+    "connectivity": 16,
+    "expansion_add": 256,
+    "enable_key_lookups": False,
+}
 _EXPANSION = 512  # candidates looked at in a search, at least
 _SAMPLE = 2048
 _THREADS = 2

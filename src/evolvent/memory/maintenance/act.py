@@ -207,9 +207,16 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                 ]
                 voided = act.stopped() if act.on or act.off else 0
             told = Mended(
-                verb, None, target, tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
-                tuple(values), voided, act.removed, tuple(memory_id(seq) for seq in act.kept), act.emptied,
-            )  # fmt: skip
+                verb,
+                None,
+                target,
+                tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
+                tuple(values),
+                voided,
+                act.removed,
+                tuple(memory_id(seq) for seq in act.kept),
+                act.emptied,
+            )
             if dry_run:
                 raise _Rehearsed
             if act.on or act.off or act.touched or not told.nothing:

@@ -20,12 +20,18 @@ from evolvent.memory.text import finite, whole
 
 # (table, key, which rows), each after those that refer to it
 _UNUSED = (
-    ("embedding", "emb_id",
-     "SELECT emb_id FROM embedding EXCEPT SELECT emb_id FROM memory EXCEPT SELECT emb_id FROM recall"),
-    ("text_blob", "hash",
-     "SELECT hash FROM text_blob EXCEPT SELECT key_hash FROM memory EXCEPT SELECT body_hash FROM memory EXCEPT "
-     "SELECT query_hash FROM recall EXCEPT SELECT action_hash FROM outcome EXCEPT SELECT text_hash FROM embedding"),
-)  # fmt: skip
+    (
+        "embedding",
+        "emb_id",
+        "SELECT emb_id FROM embedding EXCEPT SELECT emb_id FROM memory EXCEPT SELECT emb_id FROM recall",
+    ),
+    (
+        "text_blob",
+        "hash",
+        "SELECT hash FROM text_blob EXCEPT SELECT key_hash FROM memory EXCEPT SELECT body_hash FROM memory EXCEPT "
+        "SELECT query_hash FROM recall EXCEPT SELECT action_hash FROM outcome EXCEPT SELECT text_hash FROM embedding",
+    ),
+)
 _EXPIRED = "SELECT seq FROM memory WHERE scope_id = ? AND status = 'active' AND expires_at <= ? ORDER BY seq"
 _NOT_SELECTED = (
     "FROM recall_item WHERE NOT selected AND recall_id IN (SELECT seq FROM recall WHERE scope_id = ? AND seq <= ?)"

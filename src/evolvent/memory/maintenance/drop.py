@@ -27,9 +27,13 @@ def drop_own(bank: Bank, name: str, reason: str) -> dict[str, int]:
     if name != bank.scope:
         do = "on the store itself: evolvent.memory.maintenance.drop.drop_scope(open_store(path), name, reason)"
         raise BadInput(
-            "a memory drops its own scope alone", got=name, expected=bank.scope, where="drop_scope", do=do,
+            "a memory drops its own scope alone",
+            got=name,
+            expected=bank.scope,
+            where="drop_scope",
+            do=do,
             code="other_scope",
-        )  # fmt: skip
+        )
     return drop_scope(bank.store, name, reason, mask=bank.mask)
 
 

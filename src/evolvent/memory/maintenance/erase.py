@@ -147,9 +147,12 @@ def _there(db: Connection, bank: Bank, letter: str, numbers: list[int]) -> list[
             if letter == "r":
                 bank.receipt_seq(f"r{number}", "erase")  # it raises
             raise BadInput(
-                "unknown line of the log", got=f"a{number}", expected=f"one of scope {bank.scope!r}", where="erase",
+                "unknown line of the log",
+                got=f"a{number}",
+                expected=f"one of scope {bank.scope!r}",
+                where="erase",
                 code="unknown_line",
-            )  # fmt: skip
+            )
     return [number for number in numbers if number in scopes]
 
 
@@ -246,11 +249,13 @@ def _quotes_removed(db: Connection, act: Act, said: Iterable[str]) -> set[str]:
             digest
             for piece in bank.store.chunks(
                 f"SELECT DISTINCT t.hash, t.body FROM {table} x JOIN text_blob t ON t.hash = x.{column} "
-                "WHERE x.scope_id = ? AND t.hash <> ?", (bank.scope_id, words.NOTHING), size=256,
+                "WHERE x.scope_id = ? AND t.hash <> ?",
+                (bank.scope_id, words.NOTHING),
+                size=256,
             )
             for digest, body in piece
             if quotes(body)
-        ]  # fmt: skip
+        ]
         sql = f"UPDATE {table} SET {column} = ?{also} WHERE scope_id = ? AND {column} = ? RETURNING 1"
         emptied = sum(len(db.execute(sql, (words.NOTHING, bank.scope_id, digest)).fetchall()) for digest in hashes)
         act.count(_TOLD_AS[column], emptied)

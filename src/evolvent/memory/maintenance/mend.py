@@ -224,8 +224,9 @@ def _sequences(bank: Bank, ids: Sequence[str], where: str) -> list[int]:
         raise BadInput("no memories are named", got=ids, expected=expected, where=where, code="nothing_named")
     for seq in seqs:
         if bank.store.row("SELECT 1 FROM memory WHERE seq = ? AND status = 'erased'", (seq,)) is not None:
-            raise BadInput("the memory was erased, and nothing brings it back", got=memory_id(seq), where=where,
-                           code="erased")  # fmt: skip
+            raise BadInput(
+                "the memory was erased, and nothing brings it back", got=memory_id(seq), where=where, code="erased"
+            )
     return seqs
 
 

@@ -35,9 +35,13 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
             old = receipt.settled.get(o.objective)
             if old is None:
                 raise BadInput(
-                    f"the receipt is not settled for {o.objective!r}", got=receipt_id(o.receipt), code="not_settled",
-                    expected="a receipt with a valid outcome", where="revise", do="settle(receipt, reward)",
-                )  # fmt: skip
+                    f"the receipt is not settled for {o.objective!r}",
+                    got=receipt_id(o.receipt),
+                    code="not_settled",
+                    expected="a receipt with a valid outcome",
+                    where="revise",
+                    do="settle(receipt, reward)",
+                )
             chain = sorted(n for n in (*receipt.revised, old) if said[n].objective == o.objective)
             counting = _counting(db, bank, chain)
             # a rollback may have taken a revision back: then an earlier outcome counts, and what it gave is voided

@@ -187,8 +187,14 @@ def _checked(path: Path) -> tuple[int, int]:
     promised = end.get("end") if isinstance(end, dict) else None
     if not isinstance(promised, dict) or not last.endswith(b"\n"):
         got = f"{number} lines, the last one {_short(last)}"
-        raise StoreError("the export is cut off", got=got, expected="a last line {\"end\":…}", where=str(path),
-                         do=_MAKE_AGAIN, code="bad_export")  # fmt: skip
+        raise StoreError(
+            "the export is cut off",
+            got=got,
+            expected='a last line {"end":…}',
+            where=str(path),
+            do=_MAKE_AGAIN,
+            code="bad_export",
+        )
     if promised.get("sha256") != sha.hexdigest() or promised.get("rows") != number - 2:
         got = f"{number - 2} rows, SHA-256 {sha.hexdigest()}"
         expected = f"{promised.get('rows')} rows, SHA-256 {promised.get('sha256')}"
@@ -329,8 +335,9 @@ def _parsed(line: bytes, where: str) -> Any:
     try:
         return json.loads(line)
     except ValueError as error:
-        raise StoreError("the export is damaged", got=_short(line), expected="JSON", where=where,
-                         do=_MAKE_AGAIN, code="bad_export") from error  # fmt: skip
+        raise StoreError(
+            "the export is damaged", got=_short(line), expected="JSON", where=where, do=_MAKE_AGAIN, code="bad_export"
+        ) from error
 
 
 def _names(value: Any, name: str) -> str:
@@ -343,8 +350,12 @@ def _short(line: bytes | str) -> str:
 
 
 _TO_JSON: dict[str, Callable[[Any], Any]] = {
-    "TEXT": str, "INTEGER": int, "REAL": float, "BOOLEAN": bool, "BLOB": lambda b: base64.b64encode(b).decode("ascii"),
-}  # fmt: skip
+    "TEXT": str,
+    "INTEGER": int,
+    "REAL": float,
+    "BOOLEAN": bool,
+    "BLOB": lambda b: base64.b64encode(b).decode("ascii"),
+}
 
 
 def _exactly(kind: type) -> Callable[[Any], Any]:
@@ -357,6 +368,9 @@ def _exactly(kind: type) -> Callable[[Any], Any]:
 
 
 _FROM_JSON: dict[str, Callable[[Any], Any]] = {
-    "TEXT": _exactly(str), "INTEGER": _exactly(int), "REAL": _exactly(float), "BOOLEAN": _exactly(bool),
+    "TEXT": _exactly(str),
+    "INTEGER": _exactly(int),
+    "REAL": _exactly(float),
+    "BOOLEAN": _exactly(bool),
     "BLOB": lambda text: base64.b64decode(text, validate=True),
-}  # fmt: skip
+}

@@ -251,6 +251,14 @@ def _values(bank: Bank) -> Iterator[Row]:
 
 
 CHECKS: dict[str, Callable[[Bank], Iterator[Row]]] = {
-    "engine": _engine, "rows": _rows, "texts": _texts, "vectors": _vectors, "memories": _memories,
-    "receipts": _receipts, "credit": _credit, "revisions": _revisions, "values": _values, "erased": _erased,
-}  # fmt: skip
+    "engine": _engine,
+    "rows": _rows,
+    "texts": _texts,
+    "vectors": _vectors,
+    "memories": _memories,
+    "receipts": _receipts,
+    "credit": _credit,
+    "revisions": _revisions,
+    "values": _values,
+    "erased": _erased,
+}

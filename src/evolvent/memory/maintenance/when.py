@@ -29,10 +29,13 @@ def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
     asked = "SELECT coalesce(max(seq), 0) FROM {} WHERE created_at <= ?"
     newest = [
         # a memory that was given an earlier time was there from when that was written down
-        bank.store.row(f"{asked.format('memory m')} AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.verb = 'dated' "
-                       "AND a.target = 'm' || m.seq AND a.created_at > ?)", (at.timestamp(), at.timestamp())),
+        bank.store.row(
+            f"{asked.format('memory m')} AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.verb = 'dated' "
+            "AND a.target = 'm' || m.seq AND a.created_at > ?)",
+            (at.timestamp(), at.timestamp()),
+        ),
         *(bank.store.row(asked.format(table), (at.timestamp(),)) for table in ("value_event", "audit")),
-    ]  # fmt: skip
+    ]
     return Point(at.isoformat(" ", "seconds"), *(row[0] if row else 0 for row in newest))
 
 

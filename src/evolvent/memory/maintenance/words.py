@@ -22,9 +22,13 @@ NOTHING = content_hash("")
 SAID = (("memory", "key_hash"), ("memory", "body_hash"), ("recall", "query_hash"), ("outcome", "action_hash"))
 # what refers to texts, vectors and receipts, and has no index for that
 _REFER = (
-    *SAID, ("embedding", "text_hash"), ("memory", "emb_id"), ("recall", "emb_id"), ("memory", "made_in"),
+    *SAID,
+    ("embedding", "text_hash"),
+    ("memory", "emb_id"),
+    ("recall", "emb_id"),
+    ("memory", "made_in"),
     ("value_event", "recall_id"),
-)  # fmt: skip
+)
 _MANY = 8
 
 

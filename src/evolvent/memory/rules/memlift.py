@@ -74,9 +74,12 @@ class Config(Policy):
         within(self, 0.0, np.inf, "prior_n0", "length", "omit_n0", "strength", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
-                "an omission rate of 1 shows nothing", got=(self.omit, self.omit_harmful), expected="below 1",
-                where=f"policy {self.name!r}", code="bad_policy",
-            )  # fmt: skip
+                "an omission rate of 1 shows nothing",
+                got=(self.omit, self.omit_harmful),
+                expected="below 1",
+                where=f"policy {self.name!r}",
+                code="bad_policy",
+            )
 
 
 # ------------------------------------------------------------------------------------------------------------- rank
@@ -91,15 +94,19 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
     rates = [
         lift.omission_rate(row.value.n_omitted, rate=config.omit, n0=config.omit_n0)
-        if row.value.n and not pool.frozen else 0.0
+        if row.value.n and not pool.frozen
+        else 0.0
         for row in pool.rows
-    ]  # fmt: skip
+    ]
     return Ranking(
-        share_N, value=lo + (hi - lo) * share_N, best=best, harmful=harmful,
+        share_N,
+        value=lo + (hi - lo) * share_N,
+        best=best,
+        harmful=harmful,
         effects=[lift.marginal(*row.value.arms, pool.reward_range) for row in pool.rows],
         omit=[withheld if i in harmful else rate for i, rate in enumerate(rates)],
         omit_first=[withheld if i in harmful else 0.0 for i in range(len(rates))],
-    )  # fmt: skip
+    )
 
 
 def expected(config: Config, pool: Candidates) -> np.ndarray:
@@ -127,8 +134,12 @@ def bars(config: Config, pool: Candidates) -> np.ndarray:
 
     Its own outcomes say so, or of a memory without any, those of its source.
     """
-    bar = [lift.fails(row.value.n, row.value.sum_r, pool.reward_range) if row.value.n or row.q_given else
-           lift.fails(*pool.sources.get(row.source, (0.0, 0.0)), pool.reward_range) for row in pool.rows]  # fmt: skip
+    bar = [
+        lift.fails(row.value.n, row.value.sum_r, pool.reward_range)
+        if row.value.n or row.q_given
+        else lift.fails(*pool.sources.get(row.source, (0.0, 0.0)), pool.reward_range)
+        for row in pool.rows
+    ]
     return np.array(bar, np.bool_)
 
 

@@ -70,9 +70,11 @@ def _leave(block: Block, kind: object, error: BaseException | None, trace: objec
 def elsewhere(where: str) -> StoreError:
     """The error for a block that is left in another thread than it was entered in."""
     return StoreError(
-        "a block of this memory was left in another thread than it was entered in", where=where,
-        do="enter and leave it in one thread; until then it keeps all others waiting", code="other_thread",
-    )  # fmt: skip
+        "a block of this memory was left in another thread than it was entered in",
+        where=where,
+        do="enter and leave it in one thread; until then it keeps all others waiting",
+        code="other_thread",
+    )
 
 
 class Translated:

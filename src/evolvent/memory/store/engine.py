@@ -102,9 +102,13 @@ class OneProcess:
         """``StoreError`` in any other process."""
         if not self.here:
             raise StoreError(
-                "the memory was opened in another process", got=f"process {os.getpid()}, after a fork", code="forked",
-                expected=f"process {self._pid}", where=self._where, do="open it in this process: Memory(path)",
-            )  # fmt: skip
+                "the memory was opened in another process",
+                got=f"process {os.getpid()}, after a fork",
+                code="forked",
+                expected=f"process {self._pid}",
+                where=self._where,
+                do="open it in this process: Memory(path)",
+            )
 
     def acquire(self, block: Block) -> None:
         """Keep other threads out until ``release``, unless this one has a block that does; a signal may end this."""
@@ -246,9 +250,13 @@ class Store(ABC):
         model = self.meta_get("embedder")
         if known not in (None, model):
             raise StoreError(
-                "the embedder of the store was changed", got=known, expected=model, where=self.where,
-                code="embedder_changed", do="open it again: Memory(path)",
-            )  # fmt: skip
+                "the embedder of the store was changed",
+                got=known,
+                expected=model,
+                where=self.where,
+                code="embedder_changed",
+                do="open it again: Memory(path)",
+            )
         return model
 
     def meta_set(self, name: str, value: Any) -> None:

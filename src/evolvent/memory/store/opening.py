@@ -65,6 +65,9 @@ def _checked_path(path: str) -> None:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise BadInput(
-                "the path is too long", got=f"{len(path)} characters", expected="what the file system takes",
-                where="Memory(path)", code="not_a_path",
-            ) from error  # fmt: skip
+                "the path is too long",
+                got=f"{len(path)} characters",
+                expected="what the file system takes",
+                where="Memory(path)",
+                code="not_a_path",
+            ) from error

@@ -29,9 +29,13 @@ _COPIED = {"TEXT": "text", "INTEGER": "int8", "REAL": "float8", "BOOLEAN": "bool
 _AT = "postgresql://…?…"
 _OWN_OPTIONS = {"schema": "evolvent", "index": "exact", "connections": "4"}
 _CONNECT = {
-    "connect_timeout": "10", "application_name": "evolvent", "client_encoding": "utf8",
-    "keepalives_idle": "30", "keepalives_interval": "10", "keepalives_count": "3",
-}  # fmt: skip
+    "connect_timeout": "10",
+    "application_name": "evolvent",
+    "client_encoding": "utf8",
+    "keepalives_idle": "30",
+    "keepalives_interval": "10",
+    "keepalives_count": "3",
+}
 
 
 class Postgres(Store):
@@ -67,10 +71,17 @@ class Postgres(Store):
             with psycopg.connect(self.conninfo, autocommit=True) as conn:
                 self._vector_oids = self._prepare(conn, create)
             self._pool = psycopg_pool.ConnectionPool(
-                self.conninfo, min_size=0, max_size=int(own["connections"]), timeout=BUSY_TIMEOUT_S, max_idle=120.0,
-                reconnect_timeout=BUSY_TIMEOUT_S, configure=self._configure, kwargs={"autocommit": True}, open=True,
+                self.conninfo,
+                min_size=0,
+                max_size=int(own["connections"]),
+                timeout=BUSY_TIMEOUT_S,
+                max_idle=120.0,
+                reconnect_timeout=BUSY_TIMEOUT_S,
+                configure=self._configure,
+                kwargs={"autocommit": True},
+                open=True,
                 num_workers=1,
-            )  # fmt: skip
+            )
 
     # ------------------------------------------------------------------------------------------------ opening
     def _prepare(self, conn: psycopg.Connection, create: bool) -> tuple[int, str]:
@@ -255,9 +266,12 @@ def _wait_for_readers(db: Link, where: str) -> None:
     while (n := db.execute(_OLDER_READERS, (now,)).fetchone()[0]) > 0:
         if time.monotonic() >= deadline:
             raise StoreError(
-                "what was erased is gone from the memory, but older transactions keep its rows", got=n, where=where,
-                code="log_in_use", do="end transactions of this database that are open for long, and erase once more",
-            )  # fmt: skip
+                "what was erased is gone from the memory, but older transactions keep its rows",
+                got=n,
+                where=where,
+                code="log_in_use",
+                do="end transactions of this database that are open for long, and erase once more",
+            )
         time.sleep(0.02)
 
 
@@ -278,8 +292,9 @@ def _retire_log(db: Link, where: str) -> None:
     if not may or recycled != "off":
         _log.warning(
             "what was erased is in no table of %s any more; its write-ahead log holds it until the server writes over "
-            "old segments: at once with wal_recycle = off, and a login that may checkpoint", where,
-        )  # fmt: skip
+            "old segments: at once with wal_recycle = off, and a login that may checkpoint",
+            where,
+        )
 
 
 def split_url(url: str) -> tuple[str, dict[str, str]]:

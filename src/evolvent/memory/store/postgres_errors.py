@@ -48,8 +48,7 @@ def explained(error: Exception, doing: str, where: str) -> StoreError:
     """The error to raise instead of one of psycopg's."""
     text = str(error).strip() or type(error).__name__
     if isinstance(error, psycopg_pool.PoolClosed):
-        return StoreError("the memory is closed", got=text, where=where, code="closed",
-                          do="open it again: Memory(url)")  # fmt: skip
+        return StoreError("the memory is closed", got=text, where=where, code="closed", do="open it again: Memory(url)")
     if isinstance(error, psycopg_pool.PoolTimeout):
         do = "check that the server is up; or fewer threads at once"
         return StoreError(

@@ -212,9 +212,10 @@ class Link:
         left = depth is not None and depth + 1 < len(self.blocks)  # a part without a word
         if not self._conn.closed and (left or not self._sound):
             raise StoreError(
-                "a part of this transaction was cut off in the middle", code="undone",
+                "a part of this transaction was cut off in the middle",
+                code="undone",
                 do="leave the block, and do all of it again",
-            )  # fmt: skip
+            )
 
     def give_back(self) -> None:
         """Return the connection to the pool; in the middle of something it is closed first."""

@@ -65,9 +65,13 @@ class SQLite(Store):
         fixed = self._fixed()
         with self.translated("opening"):
             self.db = sqlite3.connect(
-                f"file:{quote(os.path.abspath(self.path))}?immutable=1" if fixed else self.path, uri=fixed,
-                timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512,
-            )  # fmt: skip
+                f"file:{quote(os.path.abspath(self.path))}?immutable=1" if fixed else self.path,
+                uri=fixed,
+                timeout=BUSY_TIMEOUT_S,
+                isolation_level=None,
+                check_same_thread=False,
+                cached_statements=512,
+            )
             try:
                 self._configure(sync, fixed)
                 self._check_schema(fixed, create)
@@ -172,9 +176,11 @@ class SQLite(Store):
         """
         if self._file is not None and self._identity() != self._file:
             raise StoreError(
-                "the memory file was removed or replaced while it was open", where=self.path, code="moved",
+                "the memory file was removed or replaced while it was open",
+                where=self.path,
+                code="moved",
                 do="open it again: Memory(path); nothing of this call was written",
-            )  # fmt: skip
+            )
 
     # ------------------------------------------------------------------------------------------------ reading
     def session(self) -> Session | Inside:
@@ -236,9 +242,12 @@ class SQLite(Store):
             busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             if busy and whole:
                 raise StoreError(
-                    "what was erased is gone from the memory, but still in its log", got=f"{self.path}-wal in use",
-                    where=self.path, code="log_in_use", do="end the other process's transaction, and erase once more",
-                )  # fmt: skip
+                    "what was erased is gone from the memory, but still in its log",
+                    got=f"{self.path}-wal in use",
+                    where=self.path,
+                    code="log_in_use",
+                    do="end the other process's transaction, and erase once more",
+                )
 
     def forget_files(self, scope_id: int) -> None:
         """Vectors and graph of its index."""
@@ -297,9 +306,11 @@ class SQLite(Store):
 
     def _undone(self) -> StoreError:
         return StoreError(
-            "the database has undone the transaction that this call belongs to", where=self.path, code="undone",
+            "the database has undone the transaction that this call belongs to",
+            where=self.path,
+            code="undone",
             do="leave the block, and do all of it again",
-        )  # fmt: skip
+        )
 
     def _undo(self, depth: int) -> None:
         self.undone += self.dirty

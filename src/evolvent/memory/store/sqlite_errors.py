@@ -20,9 +20,15 @@ _NOT_WRITTEN = tuple(
 _NOT_READ = tuple(f"SQLITE_IOERR_{what}" for what in ("READ", "FSTAT", "SEEK", "ACCESS", "SHMMAP", "MMAP", "VNODE"))
 _CUT = ("SQLITE_IOERR_SHORT_READ", "SQLITE_IOERR_DATA")
 _DAMAGED = (
-    "not a database", "malformed", "corrupt", "disk i/o", "could not decode", "can't decode", "no such table",
+    "not a database",
+    "malformed",
+    "corrupt",
+    "disk i/o",
+    "could not decode",
+    "can't decode",
+    "no such table",
     "no such column",
-)  # fmt: skip
+)
 
 
 def _no_handles_left() -> bool:

@@ -14,12 +14,15 @@ OLDER = (3, 4)  # that can be opened
 
 # what a column holds that is not simply the old column of that name
 _FROM_3 = {
-    "memory": {"status": "CASE status WHEN 'candidate' THEN 'archived' ELSE status END", "meta": "NULL",
-               "expires_at": "NULL"},
+    "memory": {
+        "status": "CASE status WHEN 'candidate' THEN 'archived' ELSE status END",
+        "meta": "NULL",
+        "expires_at": "NULL",
+    },
     "provenance": {"relation": "CASE WHEN weight = 0 THEN 'key' ELSE relation END"},
     "recall_item": {},
     "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL", "parts": "NULL"},
-}  # fmt: skip
+}
 _FROM_4 = {"outcome": {"parts": "NULL"}}
 
 # the index of schema 4 and before had the memory alone

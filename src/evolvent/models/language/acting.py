@@ -81,10 +81,15 @@ class Acting:
         """Sampled token by token, freely or inside the allowed actions."""
         choices = [list(request.choice_tokens) for request in requests] if requests[0].choices else None
         sampled = self.model.sample(
-            [request.tokens for request in requests], max_tokens=requests[0].max_tokens, temperature=self.temperature,
-            stop=() if choices else requests[0].stop, seeds=[request.seed for request in requests],
-            adapter=requests[0].adapter, allowed=choices, temperature_schedule=self.temperature_schedule,
-        )  # fmt: skip
+            [request.tokens for request in requests],
+            max_tokens=requests[0].max_tokens,
+            temperature=self.temperature,
+            stop=() if choices else requests[0].stop,
+            seeds=[request.seed for request in requests],
+            adapter=requests[0].adapter,
+            allowed=choices,
+            temperature_schedule=self.temperature_schedule,
+        )
         out: list[Completion] = []
         for request, one in zip(requests, sampled, strict=True):
             taken = [i for i, ids in enumerate(request.choice_tokens) if np.array_equal(ids, one.token_ids)]

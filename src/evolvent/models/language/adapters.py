@@ -88,9 +88,10 @@ class Adapters:
         if self.full:
             if name is None:
                 raise BadInput(
-                    "no frozen reference inside a model whose weights are all trained", where="adapter=None",
+                    "no frozen reference inside a model whose weights are all trained",
+                    where="adapter=None",
                     do="load the model a second time as the reference, or train LoRA adapters",
-                )  # fmt: skip
+                )
             if name != POLICY:
                 raise BadInput("no such adapter", got=name, expected="policy (all weights)", where="adapter=…")
         elif name is not None and name not in self.names:
@@ -159,9 +160,11 @@ class Adapters:
         wrong = sorted(mine.keys() ^ state.keys()) or [k for k in mine if mine[k].shape != state[k].shape]
         if wrong:
             raise ModelError(
-                "the checkpoint is of another model or of other adapters", got=f"{wrong[0]} and {len(wrong) - 1} more",
-                expected=f"{len(mine)} tensors of the same names and shapes", where="load_state_dict",
-            )  # fmt: skip
+                "the checkpoint is of another model or of other adapters",
+                got=f"{wrong[0]} and {len(wrong) - 1} more",
+                expected=f"{len(mine)} tensors of the same names and shapes",
+                where="load_state_dict",
+            )
         for key, tensor in mine.items():
             tensor.copy_(state[key])
 
@@ -216,9 +219,12 @@ class Adapters:
         mine = peft.get_peft_model_state_dict(self.model, adapter_name=name)
         if mine.keys() != tensors.keys() or any(mine[key].shape != tensors[key].shape for key in mine):
             raise ModelError(
-                "the adapter does not fit the one of that name", got=_shape(config), where=str(folder),
-                expected=_shape(self.model.peft_config[name]), do="load it under a new name",
-            )  # fmt: skip
+                "the adapter does not fit the one of that name",
+                got=_shape(config),
+                where=str(folder),
+                expected=_shape(self.model.peft_config[name]),
+                do="load it under a new name",
+            )
         peft.set_peft_model_state_dict(self.model, tensors, adapter_name=name)
 
     def _check_note(self, note: Mapping[str, Any], tensors: Mapping[str, Tensor], folder: Path) -> None:
@@ -228,14 +234,20 @@ class Adapters:
         )
         if wrong:
             raise ModelError(
-                "the adapter belongs to another base model", got=note.get("base"), where=str(folder),
-                expected=self.network.name_or_path, do="load the base it was trained on",
-            )  # fmt: skip
+                "the adapter belongs to another base model",
+                got=note.get("base"),
+                where=str(folder),
+                expected=self.network.name_or_path,
+                do="load the base it was trained on",
+            )
         if note.get("adapter", digest(tensors)) != digest(tensors):
             raise ModelError(
-                "the adapter is not the one that was saved", got=f"weights {digest(tensors)}", where=str(folder),
-                expected=note["adapter"], do=f"take what the run wrote; if it was changed on purpose, remove {NOTE}",
-            )  # fmt: skip
+                "the adapter is not the one that was saved",
+                got=f"weights {digest(tensors)}",
+                where=str(folder),
+                expected=note["adapter"],
+                do=f"take what the run wrote; if it was changed on purpose, remove {NOTE}",
+            )
 
     def fingerprint(self) -> str:
         """Tells base models apart, whatever the number format: from shapes and some weights of the vocabulary."""

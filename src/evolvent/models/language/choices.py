@@ -64,9 +64,11 @@ class Choices:
             node = self.after(node, token)
             if node < 0:
                 raise BadInput(
-                    "the tokens are not one of the choices", got=tokens.tolist(), where="Row(choices=…)",
+                    "the tokens are not one of the choices",
+                    got=tokens.tolist(),
+                    where="Row(choices=…)",
                     expected="one of them, token by token",
-                )  # fmt: skip
+                )
         return nodes
 
 
@@ -96,8 +98,9 @@ def check_allowed(allowed: Sequence[Sequence[np.ndarray] | None] | None, n_promp
         if tree.ambiguous:
             raise BadInput(
                 "one choice begins another, so sampling could not know where to end",
-                where="sample(allowed=…)", do="end every choice with the same token, such as a line break",
-            )  # fmt: skip
+                where="sample(allowed=…)",
+                do="end every choice with the same token, such as a line break",
+            )
         trees.append(tree)
     return trees
 

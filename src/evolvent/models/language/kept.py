@@ -104,8 +104,11 @@ class Kept:
                 texts.append(packed.token_ids[at_of[-1]])
                 first.append(hits[0])
         slots, row_of, hidden, _ = self._evaluate(texts, first, step, device)
-        slot_at = {place: slot for at, mine in zip(at_of, slots, strict=True)
-                   for place, slot in zip(at.tolist(), mine.tolist(), strict=True)}  # fmt: skip
+        slot_at = {
+            place: slot
+            for at, mine in zip(at_of, slots, strict=True)
+            for place, slot in zip(at.tolist(), mine.tolist(), strict=True)
+        }
         out = hidden[[row_of[slot_at[place]] for place in places.tolist()]]
         self.trim()
         return out
@@ -235,8 +238,10 @@ class Kept:
         slot, self.n = self.n, self.n + 1
         if slot == len(self._used):
             room = max(256, 2 * slot)
-            columns = (np.concatenate([old, np.zeros(room - slot, np.int64)]) for old in
-                       (self._before, self._depth, self._used))  # fmt: skip
+            columns = (
+                np.concatenate([old, np.zeros(room - slot, np.int64)])
+                for old in (self._before, self._depth, self._used)
+            )
             self._before, self._depth, self._used = columns
         self._next[before, token] = slot
         self._before[slot], self._depth[slot] = before, self._depth[before] + 1 if before >= 0 else 0

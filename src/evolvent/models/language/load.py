@@ -47,9 +47,12 @@ def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | Non
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise BadInput(
-                "not a model folder", got=spec, expected="config.json or adapter_config.json in it",
-                where="language.load", do="of a run, take the folder model/ in it",
-            )  # fmt: skip
+                "not a model folder",
+                got=spec,
+                expected="config.json or adapter_config.json in it",
+                where="language.load",
+                do="of a run, take the folder model/ in it",
+            )
         return str(path.resolve()), None  # what is saved on top of it must find it from anywhere
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise BadInput("no such model folder", got=spec, where="language.load")
@@ -70,9 +73,12 @@ def _base(folder: Path, progress: Progress | None) -> str:
         return source(base, progress)[0]
     except BadInput as error:
         raise BadInput(
-            "the base of this adapter is not there", got=base, expected="the model that it was trained on",
-            where=str(folder), do=f"put it back, or write its new place into {NOTE} and adapter_config.json there",
-        ) from error  # fmt: skip
+            "the base of this adapter is not there",
+            got=base,
+            expected="the model that it was trained on",
+            where=str(folder),
+            do=f"put it back, or write its new place into {NOTE} and adapter_config.json there",
+        ) from error
 
 
 def lasting(spec: str) -> str:
@@ -113,10 +119,12 @@ def network(place: str, dtype: torch.dtype) -> tuple[Any, Any]:
             model.config._name_or_path = model.name_or_path = place
     except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
         raise ModelError(
-            "the model cannot be loaded", got=str(error).strip().splitlines()[-1], where=place,
+            "the model cannot be loaded",
+            got=str(error).strip().splitlines()[-1],
+            where=place,
             expected=f"a causal language model that transformers can load, or {', '.join(_names())}",
             do="check the name, the network (or the folder), and that the files are whole",
-        ) from error  # fmt: skip
+        ) from error
     return model.eval(), tokenizer
 
 
@@ -195,9 +203,11 @@ def _dequantised(file: Path, name: str) -> Path:
             tokenizer = transformers.AutoTokenizer.from_pretrained(**where)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise ModelError(
-            "the GGUF file cannot be de-quantised", got=str(error).strip().splitlines()[-1], where=str(file),
+            "the GGUF file cannot be de-quantised",
+            got=str(error).strip().splitlines()[-1],
+            where=str(file),
             expected="a kind of model that transformers can read from GGUF",
-        ) from error  # fmt: skip
+        ) from error
     # it is still marked as quantised, and such a model refuses to be saved
     model.hf_quantizer = None
     model.is_quantized = False

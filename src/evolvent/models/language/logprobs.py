@@ -112,9 +112,11 @@ def checked_rows(rows: Sequence[Row], n_vocab: int, n_context: int) -> list[Row]
         context, tokens = (checked_ids(ids, n_vocab, f"rows[{i}]") for ids in (row.context, row.tokens))
         if not len(context) or len(context) + len(tokens) > n_context:
             raise BadInput(
-                "a row that does not fit into the context", got=f"{len(context)} + {len(tokens)} tokens",
-                expected=f"a context of at least 1 token, {n_context} together", where=f"rows[{i}]",
-            )  # fmt: skip
+                "a row that does not fit into the context",
+                got=f"{len(context)} + {len(tokens)} tokens",
+                expected=f"a context of at least 1 token, {n_context} together",
+                where=f"rows[{i}]",
+            )
         out.append(Row(context, tokens, row.choices))
     return out
 
@@ -130,9 +132,11 @@ def checked_prompts(prompts: Sequence[np.ndarray], n_vocab: int, n_context: int,
         if not 0 < len(prompt) < n_context:
             raise BadInput(
                 "the prompt does not fit into the context" if len(prompt) else "the prompt is empty",
-                got=f"{len(prompt)} tokens", expected=f"1 to {n_context - 1} tokens, so that one can follow",
-                where=f"{model}, prompts[{i}]", do="shorten the prompt, or use a model with a longer context",
-            )  # fmt: skip
+                got=f"{len(prompt)} tokens",
+                expected=f"1 to {n_context - 1} tokens, so that one can follow",
+                where=f"{model}, prompts[{i}]",
+                do="shorten the prompt, or use a model with a longer context",
+            )
     return checked
 
 

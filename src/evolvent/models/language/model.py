@@ -238,10 +238,15 @@ class LanguageModel:
             machine = (self._engine.step, self._engine.head, self.text.decode)
             for wave in waves(prompts, limits, n, self.max_kv_tokens):
                 some = sample_batch(
-                    [prompts[i] for i in wave], n, [trees[i] for i in wave],
-                    [seeds[i * n + j] for i in wave for j in range(n)], [limits[i] for i in wave], settings, machine,
+                    [prompts[i] for i in wave],
+                    n,
+                    [trees[i] for i in wave],
+                    [seeds[i * n + j] for i in wave for j in range(n)],
+                    [limits[i] for i in wave],
+                    settings,
+                    machine,
                     self.kept.of(adapter, self.trainable),
-                )  # fmt: skip
+                )
                 for at, i in enumerate(wave):
                     out[i] = some[at * n : (at + 1) * n]
         return [one for many in out for one in many]

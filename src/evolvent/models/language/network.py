@@ -178,6 +178,8 @@ class Network:
 
     def _unusable(self, got: str) -> ModelError:
         return ModelError(
-            "this kind of model cannot be sampled and trained here", got=f"{type(self.model).__name__}: {got}",
-            where=self._name, expected="a decoder with softmax attention over all earlier tokens, as Llama or Qwen",
-        )  # fmt: skip
+            "this kind of model cannot be sampled and trained here",
+            got=f"{type(self.model).__name__}: {got}",
+            where=self._name,
+            expected="a decoder with softmax attention over all earlier tokens, as Llama or Qwen",
+        )

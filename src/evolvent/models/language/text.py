@@ -91,18 +91,22 @@ class Text:
         _, *behind = rendered.split(f"{mark}{number};")
         if len(behind) != 1:
             raise BadInput(
-                "the chat template does not say once what was said before", where=self.tokenizer.name_or_path,
+                "the chat template does not say once what was said before",
+                where=self.tokenizer.name_or_path,
                 do="use an environment of one answer, or the plain style (--style plain)",
-            )  # fmt: skip
+            )
         return self._joined(behind[0], texts, mark)
 
     def _rendered(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> tuple[str, list[str], str]:
         """The template's text with marks in place of contents, the contents, and the mark."""
         if not self.tokenizer.chat_template:
             raise BadInput(
-                "this model has no chat template", got=self.tokenizer.name_or_path, expected="a model tuned for chat",
-                where="chat", do="use plain prompts that show the form of an answer (--style plain, or encode())",
-            )  # fmt: skip
+                "this model has no chat template",
+                got=self.tokenizer.name_or_path,
+                expected="a model tuned for chat",
+                where="chat",
+                do="use plain prompts that show the form of an answer (--style plain, or encode())",
+            )
         texts: list[str] = []
         mark = _mark(messages)
         hidden = [_hide(message, texts, mark, i) for i, message in enumerate(messages)]
@@ -112,9 +116,11 @@ class Text:
             rendered = self.tokenizer.apply_chat_template(hidden, tokenize=False, add_generation_prompt=open)
         except (TemplateError, TypeError, KeyError, ValueError) as error:
             raise BadInput(
-                "the chat template refuses these messages", got=str(error), where="chat",
+                "the chat template refuses these messages",
+                got=str(error),
+                where="chat",
                 expected="roles in the order that this model knows",
-            ) from error  # fmt: skip
+            ) from error
         return rendered, texts, mark
 
     def _joined(self, rendered: str, texts: list[str], mark: str) -> np.ndarray:

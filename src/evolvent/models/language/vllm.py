@@ -56,10 +56,14 @@ class VllmSampler:
         self._folder = tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
         rank = max(self._write(name) for name in model.adapters)
         fixed: dict[str, Any] = {
-            "model": str(source(model.name, None)[0]), "dtype": str(model.dtype).removeprefix("torch."),
-            "max_model_len": model.context, "enable_lora": True, "max_loras": len(model.adapters),
-            "max_lora_rank": min(r for r in _RANKS if r >= rank), "logprobs_mode": "processed_logprobs",
-        }  # fmt: skip
+            "model": str(source(model.name, None)[0]),
+            "dtype": str(model.dtype).removeprefix("torch."),
+            "max_model_len": model.context,
+            "enable_lora": True,
+            "max_loras": len(model.adapters),
+            "max_lora_rank": min(r for r in _RANKS if r >= rank),
+            "logprobs_mode": "processed_logprobs",
+        }
         self._engine: Any = vllm.LLM(**(fixed | settings))
         self._seen: dict[str, dict[str, Tensor]] = {}
 
@@ -86,19 +90,27 @@ class VllmSampler:
         room = [self._model.context - len(prompt) for prompt in prompts]
         if len(seeds) != n * len(prompts) or not all(0 < r < self._model.context for r in room):
             raise BadInput(
-                "prompts or seeds do not fit", got=f"prompts of {[len(p) for p in prompts]} tokens, {len(seeds)} seeds",
-                expected=f"1 to {self._model.context - 1} tokens each, {n * len(prompts)} seeds", where="VllmSampler",
+                "prompts or seeds do not fit",
+                got=f"prompts of {[len(p) for p in prompts]} tokens, {len(seeds)} seeds",
+                expected=f"1 to {self._model.context - 1} tokens each, {n * len(prompts)} seeds",
+                where="VllmSampler",
                 do="shorten the prompt, or use a model with a longer context",
-            )  # fmt: skip
+            )
         asked = [{"prompt_token_ids": np.asarray(p).tolist()} for p in prompts for _ in range(n)]
         ways = [
             self._vllm.SamplingParams(
-                max_tokens=min(settings.max_tokens, room[i // n]), temperature=settings.temperature, logprobs=0,
-                top_k=settings.top_k, top_p=settings.top_p, stop=list(settings.stop) or None, seed=int(seed) % 2**63,
-                stop_token_ids=sorted(settings.end_ids), skip_special_tokens=False,
+                max_tokens=min(settings.max_tokens, room[i // n]),
+                temperature=settings.temperature,
+                logprobs=0,
+                top_k=settings.top_k,
+                top_p=settings.top_p,
+                stop=list(settings.stop) or None,
+                seed=int(seed) % 2**63,
+                stop_token_ids=sorted(settings.end_ids),
+                skip_special_tokens=False,
             )
             for i, seed in enumerate(seeds)
-        ]  # fmt: skip
+        ]
         request = None
         if adapter is not None:
             self.sync(adapter)
@@ -118,9 +130,12 @@ class VllmSampler:
         config = folder / "adapter_config.json"
         if not config.exists():
             raise BadInput(
-                "vLLM samples from adapters", got="a model all of whose weights are trained", where="VllmSampler",
-                expected="lora_rank > 0", do="train an adapter, or sample with the model itself",
-            )  # fmt: skip
+                "vLLM samples from adapters",
+                got="a model all of whose weights are trained",
+                where="VllmSampler",
+                expected="lora_rank > 0",
+                do="train an adapter, or sample with the model itself",
+            )
         return int(json.loads(config.read_text())["r"])
 
     def _request(self, adapter: str, *, fresh: bool = False) -> Any:

@@ -36,12 +36,18 @@ class Served:
         if self.model is None:
             raise BadInput(
                 "this environment wants free text, which only a model can write",
-                got="model none", expected="a language model", where="--model", do="see `evolvent list models`",
-            )  # fmt: skip
+                got="model none",
+                expected="a language model",
+                where="--model",
+                do="see `evolvent list models`",
+            )
         return self.model.generate(
-            _text(request.prompt), max_tokens=request.max_tokens, temperature=self.temperature, seed=request.seed,
+            _text(request.prompt),
+            max_tokens=request.max_tokens,
+            temperature=self.temperature,
+            seed=request.seed,
             stop=request.stop,
-        )  # fmt: skip
+        )
 
     def _choose(self, request: Request) -> Completion:
         texts = [_text(choice) for choice in request.choices]

@@ -9,10 +9,30 @@ from typing import Any
 from evolvent.core.errors import BadInput
 
 _KNOWN = {
-    "type", "properties", "required", "items", "minItems", "maxItems", "minLength", "maxLength", "enum", "const",
-    "anyOf", "oneOf", "$ref", "$defs", "definitions", "additionalProperties",
-    "title", "description", "default", "examples", "$schema", "$id", "$comment",
-}  # fmt: skip
+    "type",
+    "properties",
+    "required",
+    "items",
+    "minItems",
+    "maxItems",
+    "minLength",
+    "maxLength",
+    "enum",
+    "const",
+    "anyOf",
+    "oneOf",
+    "$ref",
+    "$defs",
+    "definitions",
+    "additionalProperties",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "$schema",
+    "$id",
+    "$comment",
+}
 
 _BASE = {
     "ws": '" "?',

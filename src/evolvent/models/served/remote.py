@@ -144,10 +144,12 @@ class Remote:
 
     def _no_completion(self, got: str) -> ModelError:
         return ModelError(
-            "the endpoint answered, but with no completion", got=" ".join(got.split())[:300],
-            expected="choices with a text, as OpenAI's API has them", where=f"{self.model} at {self.base_url}",
+            "the endpoint answered, but with no completion",
+            got=" ".join(got.split())[:300],
+            expected="choices with a text, as OpenAI's API has them",
+            where=f"{self.model} at {self.base_url}",
             do="check that the address is that of the API (it ends in /v1), and what stands before it",
-        )  # fmt: skip
+        )
 
     def _constraint(
         self, grammar: str | None, json_schema: Mapping[str, Any] | None
@@ -173,8 +175,13 @@ class Remote:
         if json_schema is not None:
             form = {"name": "answer", "schema": dict(json_schema), "strict": True}
             return {}, {"response_format": {"type": "json_schema", "json_schema": form}}
-        raise ModelError("this endpoint takes no grammar", got=f"a server of kind {self._server}",
-                         expected="llama.cpp or vLLM", where=self.name, do="use json_schema")  # fmt: skip
+        raise ModelError(
+            "this endpoint takes no grammar",
+            got=f"a server of kind {self._server}",
+            expected="llama.cpp or vLLM",
+            where=self.name,
+            do="use json_schema",
+        )
 
     def _failed(self, error: Exception) -> ModelError:
         """What the endpoint said, without the key."""
@@ -191,8 +198,10 @@ class Remote:
         }.get(status, "")
         return ModelError(
             "the endpoint cannot be reached" if status is None else "the endpoint refused the request",
-            got=f"{status}: {text}" if status else text, where=f"{self.model} at {self.base_url}", do=do,
-        )  # fmt: skip
+            got=f"{status}: {text}" if status else text,
+            where=f"{self.model} at {self.base_url}",
+            do=do,
+        )
 
     def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:
         """Not offered.

@@ -68,8 +68,12 @@ class Scripted:
                 )
             return reply
         if self._next >= len(self._replies):
-            raise ModelError("no reply is left", got=f"call {self._next + 1}", expected=f"{len(self._replies)} calls",
-                             where=self.name)  # fmt: skip
+            raise ModelError(
+                "no reply is left",
+                got=f"call {self._next + 1}",
+                expected=f"{len(self._replies)} calls",
+                where=self.name,
+            )
         self._next += 1
         return self._replies[self._next - 1]
 

@@ -89,9 +89,11 @@ class JointPolicy(nn.Module):
         super().__init__()
         if heads < 1 or width % heads or blocks < 1:
             raise BadInput(
-                "heads do not divide the width", got=(width, heads, blocks), expected="width % heads == 0, blocks >= 1",
+                "heads do not divide the width",
+                got=(width, heads, blocks),
+                expected="width % heads == 0, blocks >= 1",
                 where="JointPolicy",
-            )  # fmt: skip
+            )
         if actor not in ("decoder", "local", "encoder"):
             raise BadInput("no such actor", got=actor, expected="decoder, local or encoder", where="JointPolicy.actor")
         self.actor, self.width, self.heads, self.mask_dead = actor, width, heads, mask_dead
@@ -194,16 +196,21 @@ class JointPolicy(nn.Module):
         names = sorted(own.keys() ^ state.keys())
         if names:
             raise ModelError(
-                "weights of another architecture", got=names[:5], expected=f"the {len(own)} of actor={self.actor!r}",
-                where="JointPolicy.adopt", do="build it with the actor, blocks and kind of actions it was trained with",
-            )  # fmt: skip
+                "weights of another architecture",
+                got=names[:5],
+                expected=f"the {len(own)} of actor={self.actor!r}",
+                where="JointPolicy.adopt",
+                do="build it with the actor, blocks and kind of actions it was trained with",
+            )
         other = {name: tuple(state[name].shape) for name, x in own.items() if x.shape != state[name].shape}
         if other:
             raise ModelError(
-                "weights of another shape", got=other, expected={name: tuple(own[name].shape) for name in other},
+                "weights of another shape",
+                got=other,
+                expected={name: tuple(own[name].shape) for name in other},
                 where="JointPolicy.adopt",
                 do="observations and actions must have equal sizes; one-hot agent ids make them grow with the team",
-            )  # fmt: skip
+            )
         self.load_state_dict(dict(state))
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -221,10 +228,18 @@ class JointPolicy(nn.Module):
         state = [(x.data_ptr(), x._version) for x in self._watched]
         if self._plan is None or self._plan[0] != state:
             with torch.no_grad():
-                self._plan = state, prepare(
-                    self.decoder, self.token_parts(), self.token_norm, self.head, self._sigma(),
-                    choices=self.action.choices, heads=self.heads,
-                )  # fmt: skip
+                self._plan = (
+                    state,
+                    prepare(
+                        self.decoder,
+                        self.token_parts(),
+                        self.token_norm,
+                        self.head,
+                        self._sigma(),
+                        choices=self.action.choices,
+                        heads=self.heads,
+                    ),
+                )
         return self._plan[1]
 
     def _sigma(self) -> Tensor | None:
@@ -244,15 +259,21 @@ class JointPolicy(nn.Module):
         return self.head(self.own(looked_BAD) if self.actor == "local" else rep_BAW)
 
     def _decode(
-        self, plan: Decoder, rep_BAW: Tensor, allowed: Allowed, dead_BA: Tensor | None, order_BA: Tensor | None,
+        self,
+        plan: Decoder,
+        rep_BAW: Tensor,
+        allowed: Allowed,
+        dead_BA: Tensor | None,
+        order_BA: Tensor | None,
         **draw: Any,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+    ) -> tuple[Tensor, Tensor]:
         """Cached decoding in an order; the output and the action stand in the order of the agents."""
         batched = allowed.choices is not None and allowed.choices.ndim == 3
         rows = Allowed(
-            in_line(allowed.choices, order_BA, batched=batched), in_line(allowed.dims, order_BA),
+            in_line(allowed.choices, order_BA, batched=batched),
+            in_line(allowed.dims, order_BA),
             in_line(allowed.chooses, order_BA),
-        )  # fmt: skip
+        )
         dead_AB = None if dead_BA is None else in_line(dead_BA, order_BA, batched=True)
         rep_ABW = in_line(rep_BAW, order_BA, batched=True)
         assert rep_ABW is not None

@@ -59,9 +59,15 @@ class Decoder(NamedTuple):
 
 
 def prepare(
-    blocks: Iterable[nn.Module], tokens: tuple[Tensor, Tensor | None], token_norm: nn.Module, head: Iterable[nn.Module],
-    sigma: Tensor | None, *, choices: int, heads: int,
-) -> Decoder:  # fmt: skip
+    blocks: Iterable[nn.Module],
+    tokens: tuple[Tensor, Tensor | None],
+    token_norm: nn.Module,
+    head: Iterable[nn.Module],
+    sigma: Tensor | None,
+    *,
+    choices: int,
+    heads: int,
+) -> Decoder:
     """Fold and transpose the weights of a policy; ``tokens`` are the token table and the columns of the numbers."""
     table, numbers = tokens
     if numbers is None:

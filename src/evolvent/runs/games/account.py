@@ -11,8 +11,13 @@ from evolvent.evaluate.pages.report_games import deltas
 from evolvent.formulas.statistics import wilson
 
 Row = Mapping[str, Any]
-GATES = {"": "plays", "text": "no program", "static": "refused by its text", "browser": "fails in the browser",
-         "harness": "not judged"}  # fmt: skip
+GATES = {
+    "": "plays",
+    "text": "no program",
+    "static": "refused by its text",
+    "browser": "fails in the browser",
+    "harness": "not judged",
+}
 
 
 def summarise(rows: Sequence[Row]) -> dict[str, Any]:
@@ -22,30 +27,41 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     """
     calls = [(row, call) for row in rows for call in row["calls"]]
     told: dict[str, Any] = {
-        "steps": len(rows), "calls": len(calls),
+        "steps": len(rows),
+        "calls": len(calls),
         "iterations": _by(calls, "iteration", lambda row, call: call["iteration"]),
         "depths": _by(calls, "depth", lambda row, call: row["depth"]),
         "stages": _by(calls, "stage", lambda row, call: call["stage"]),
-    }  # fmt: skip
+    }
     whole = _share(calls)
-    told["score"] = {"name": "pages of the model that play", "value": whole["playable"],
-                     "ci95": whole["playable_ci95"], "n": whole["n"], "higher_is_better": True}  # fmt: skip
+    told["score"] = {
+        "name": "pages of the model that play",
+        "value": whole["playable"],
+        "ci95": whole["playable_ci95"],
+        "n": whole["n"],
+        "higher_is_better": True,
+    }
     features = [row for row in rows if any(call["stage"] == "feature" for call in row["calls"])]
     own = sum(any(call["stage"] == "feature" and call["there"] for call in row["calls"]) for row in features)
     n = len(features)
     told["nodes"] = {
-        "n": len(rows), "features": n, "by_the_model": own, "by_the_model_ci95": list(wilson(own, n)) if n else None,
+        "n": len(rows),
+        "features": n,
+        "by_the_model": own,
+        "by_the_model_ci95": list(wilson(own, n)) if n else None,
         "by_template": sum(by == "template" for row in rows for by in row["added"].values()),
         "reward": fmean(row["reward"] for row in rows) if rows else None,
-    }  # fmt: skip
+    }
     changes = [change for row in rows for change in row["changes"]]
     told["changes"] = {
         "removed": sum(one["what"] == "remove" and one["done"] for one in changes),
         "taken": sum(one["what"] == "take" and one["done"] for one in changes),
         "undone": sum(not one["done"] for one in changes),
     }
-    told["lineages"] = [_lineage(game, [row for row in rows if row["lineage"] == game])
-                        for game in dict.fromkeys(row["lineage"] for row in rows)]  # fmt: skip
+    told["lineages"] = [
+        _lineage(game, [row for row in rows if row["lineage"] == game])
+        for game in dict.fromkeys(row["lineage"] for row in rows)
+    ]
     told["ideas"] = _ideas(rows)
     told["seconds"] = round(sum(row["seconds"] for row in rows), 1)
     told["tokens"] = int(sum(row["tokens"] for row in rows))
@@ -71,8 +87,14 @@ def _by(calls: Sequence[tuple[Row, Row]], name: str, of: Callable[[Row, Row], ob
 
 def _lineage(game: str, rows: Sequence[Row]) -> dict[str, Any]:
     best = max(rows, key=lambda row: (row["reward"], row["step"]))
-    return {"game": game, "nodes": len(rows), "depth": max(row["depth"] for row in rows), "best": best["reward"],
-            "best_step": best["step"], "mechanics": best["mechanics"]}  # fmt: skip
+    return {
+        "game": game,
+        "nodes": len(rows),
+        "depth": max(row["depth"] for row in rows),
+        "best": best["reward"],
+        "best_step": best["step"],
+        "mechanics": best["mechanics"],
+    }
 
 
 def _ideas(rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -95,10 +117,14 @@ def tell(live: Live, row: Row, total: int) -> None:
     failed += [f"{call['mechanic']}: {call['words']}" for call in row["calls"] if not call["there"]]
     begun = f"from {row['parent']}, " if row["parent"] else ""
     live.task(
-        row["step"], total, question=f"{row['lineage']} {row['phase']}, {begun}depth {row['depth']}",
-        action=f"reward {row['reward']:+.2f}: {', '.join(parts) or 'nothing added'}", ok=bool(row["ok"]),
-        note=" · ".join(failed[-2:]), seconds=row["seconds"],
-    )  # fmt: skip
+        row["step"],
+        total,
+        question=f"{row['lineage']} {row['phase']}, {begun}depth {row['depth']}",
+        action=f"reward {row['reward']:+.2f}: {', '.join(parts) or 'nothing added'}",
+        ok=bool(row["ok"]),
+        note=" · ".join(failed[-2:]),
+        seconds=row["seconds"],
+    )
 
 
 def told_of(live: Live, summary: Mapping[str, Any]) -> None:
@@ -109,10 +135,17 @@ def told_of(live: Live, summary: Mapping[str, Any]) -> None:
             shares = [interval(one[what], one[f"{what}_ci95"]) for what in ("valid", "playable")]
             table.append([f"{name} {one[name]}" if name != "stage" else one[name], one["n"], *shares])
     live.table("pages of the model", ["", "calls", "valid [95 %]", "playable [95 %]"], table)
-    live.table("lineages", ["game", "nodes", "depth", "best reward", "at", "mechanics"],
-               [[a["game"], a["nodes"], a["depth"], round(a["best"], 2), a["best_step"], ", ".join(a["mechanics"])]
-                for a in summary["lineages"]])  # fmt: skip
+    live.table(
+        "lineages",
+        ["game", "nodes", "depth", "best reward", "at", "mechanics"],
+        [
+            [a["game"], a["nodes"], a["depth"], round(a["best"], 2), a["best_step"], ", ".join(a["mechanics"])]
+            for a in summary["lineages"]
+        ],
+    )
     changes = summary["changes"]
-    live.note(f"\nrules removed {changes['removed']}, taken over from another lineage {changes['taken']}, "
-              f"not made because the page would not play {changes['undone']}")  # fmt: skip
+    live.note(
+        f"\nrules removed {changes['removed']}, taken over from another lineage {changes['taken']}, "
+        f"not made because the page would not play {changes['undone']}"
+    )
     live.note("The games lie in games/ of the run; its report shows and plays them.")

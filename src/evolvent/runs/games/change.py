@@ -42,8 +42,9 @@ def recall(
     policy = preset(name, k=1, **_POOL)
     if config.select == "value":
         policy = preset(name, k=1, **_POOL, alpha=config.alpha, epsilon=config.epsilon)
-    return seat.memory.recall(key, stage=stage, policy=policy, kinds=kinds, filter=filter,
-                              seed=seed_tree(config.seed, stage, number))  # fmt: skip
+    return seat.memory.recall(
+        key, stage=stage, policy=policy, kinds=kinds, filter=filter, seed=seed_tree(config.seed, stage, number)
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the archive
@@ -66,8 +67,9 @@ def worn(seat: Seat) -> dict[str, str]:
 # ------------------------------------------------------------------------------------------------ what to change
 def removal(config: Any, seat: Seat, lineage: Lineage, page: str, number: int) -> tuple[str, str, Receipt | None]:
     """The mechanic that is to go, why, and the receipt of its memory; "" where none is."""
-    own = sorted(name for name, code in blocks_of(page).items()
-                 if real(code) and name not in ("walk", GAMES[lineage.game]))  # fmt: skip
+    own = sorted(
+        name for name, code in blocks_of(page).items() if real(code) and name not in ("walk", GAMES[lineage.game])
+    )
     if not own:
         return "", "", None
     if config.plan == "model":
@@ -78,8 +80,15 @@ def removal(config: Any, seat: Seat, lineage: Lineage, page: str, number: int) -
     why = {name: reason for name, reason in worn(seat).items() if name in own}
     if not why:
         return "", "", None
-    found = recall(config, seat, f"{lineage.game} without one of {', '.join(sorted(why))}", "remove", number,
-                   ["mechanic"], {"name": {"in": sorted(why)}})  # fmt: skip
+    found = recall(
+        config,
+        seat,
+        f"{lineage.game} without one of {', '.join(sorted(why))}",
+        "remove",
+        number,
+        ["mechanic"],
+        {"name": {"in": sorted(why)}},
+    )
     if not found:  # what a whole page of the model calls its own is in no archive
         return "", "", None
     name = str(found[0].metadata["name"])
@@ -92,10 +101,15 @@ def recombination(
     """What is to be taken from a version of another lineage, and the receipt of that version's memory."""
     tired = worn(seat) if config.plan == "memory" and config.select != "none" else {}
     offers = {
-        node.step: [Taken(name, code, other.game, node) for name, code in blocks_of(node.page).items()
-                    if real(code) and name not in have and name not in tired]
-        for other in seat.lineages if other is not lineage for node in other.nodes
-    }  # fmt: skip
+        node.step: [
+            Taken(name, code, other.game, node)
+            for name, code in blocks_of(node.page).items()
+            if real(code) and name not in have and name not in tired
+        ]
+        for other in seat.lineages
+        if other is not lineage
+        for node in other.nodes
+    }
     offers = {step: sorted(offer, key=lambda one: one.name) for step, offer in offers.items() if offer}
     if not offers:
         return None, None
@@ -107,8 +121,15 @@ def recombination(
         else:
             name = ["", *names][int(rng(config.seed, "recombine", number).integers(len(names) + 1))]
         return newest.get(name), None
-    found = recall(config, seat, f"a rule for {lineage.game} with {', '.join(sorted(have))}", "recombine", number,
-                   ["node"], {"step": {"in": sorted(offers)}})  # fmt: skip
+    found = recall(
+        config,
+        seat,
+        f"a rule for {lineage.game} with {', '.join(sorted(have))}",
+        "recombine",
+        number,
+        ["node"],
+        {"step": {"in": sorted(offers)}},
+    )
     known = values(seat)
     best = max(offers[int(found[0].metadata["step"])], key=lambda one: known.get(one.name, (0.0, 0))[0])
     return best, (found, (found[0].id,))

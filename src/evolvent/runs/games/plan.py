@@ -88,8 +88,9 @@ def _idea(
         return ideas[body].id, body
     if ideas:
         names = sorted(str(item.metadata["name"]) for item in ideas.values())
-        found = recall(config, seat, f"{game}: {', '.join(sorted(have))}", "plan", number, ["mechanic"],
-                        {"name": {"in": names}})  # fmt: skip
+        found = recall(
+            config, seat, f"{game}: {', '.join(sorted(have))}", "plan", number, ["mechanic"], {"name": {"in": names}}
+        )
         receipts.append((found, (found[0].id,)))
         return found[0].id, found[0].body
     return "", ""

@@ -115,9 +115,10 @@ def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
             f"pages are opened in {browser.start()}" if browser else "! no browser: pages are judged by their text"
         )
         memory = stack.enter_context(
-            closing(Memory(folder.path / "memory.db", policy="memrl", seed=config.seed, reward_range=REWARDS,
-                           sync="normal"))
-        )  # fmt: skip
+            closing(
+                Memory(folder.path / "memory.db", policy="memrl", seed=config.seed, reward_range=REWARDS, sync="normal")
+            )
+        )
         if memory.meta_get("cursor") is None:  # also of a run that was stopped before
             _begin(memory)
         if model is None:
@@ -130,10 +131,17 @@ def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
 def _begin(memory: Memory) -> None:
     """What the archive knows at first: every mechanic of the world, in words."""
     rows = [
-        {"key": m.words, "body": told(m), "kind": "mechanic", "source": "seed", "value": UNTRIED,
-         "metadata": {"name": m.name, "lineage": ""}}
-        for m in MECHANICS if not m.look and m.name != "walk"
-    ]  # fmt: skip
+        {
+            "key": m.words,
+            "body": told(m),
+            "kind": "mechanic",
+            "source": "seed",
+            "value": UNTRIED,
+            "metadata": {"name": m.name, "lineage": ""},
+        }
+        for m in MECHANICS
+        if not m.look and m.name != "walk"
+    ]
     with memory.transaction():
         memory.remember_many(rows)
         memory.meta_set("cursor", 0)

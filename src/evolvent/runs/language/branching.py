@@ -155,9 +155,12 @@ def turn_entropies(episode: Episode, n_vocab: int) -> list[float]:
     """
     if "entropy" not in episode.notes:
         raise BadInput(
-            "branching needs the entropy of every token", got="none", where="--act",
-            expected="decisions that are sampled token by token", do="take --act trie",
-        )  # fmt: skip
+            "branching needs the entropy of every token",
+            got="none",
+            where="--act",
+            expected="decisions that are sampled token by token",
+            do="take --act trie",
+        )
     turns = np.split(episode.notes["entropy"], np.cumsum(episode.tokens_per_step_T)[:-1])
     return [float(turn[:FIRST].sum()) / math.log(n_vocab) for turn in turns]
 
@@ -204,7 +207,9 @@ def _check_same(request: Request, origin: Episode, step: int) -> None:
 
 def _differs(origin: Episode, step: int, got: str) -> EnvError:
     return EnvError(
-        "the same actions led elsewhere", got=got, expected="what the attempt had that is repeated",
+        "the same actions led elsewhere",
+        got=got,
+        expected="what the attempt had that is repeated",
         where=f"{origin.env}, task {origin.task_id}, decision {step}",
         do="branch nowhere (--whole as large as --group), or make the world depend on the task and its seed alone",
-    )  # fmt: skip
+    )

@@ -150,15 +150,57 @@ class CriticConfig(ClippedConfig):
 
 
 _POSITIVE = (
-    "updates", "prompts", "group", "epochs", "minibatches", "eval_tasks", "save_every", "micro_tokens", "draws",
-    "passes", "capacity", "memories", "progress_passes", "replay_size", "stale", "limit", "length",
-    "rounds", "shown", "rollouts", "simulations", "widths", "longest", "questions", "samples",
-)  # fmt: skip
+    "updates",
+    "prompts",
+    "group",
+    "epochs",
+    "minibatches",
+    "eval_tasks",
+    "save_every",
+    "micro_tokens",
+    "draws",
+    "passes",
+    "capacity",
+    "memories",
+    "progress_passes",
+    "replay_size",
+    "stale",
+    "limit",
+    "length",
+    "rounds",
+    "shown",
+    "rollouts",
+    "simulations",
+    "widths",
+    "longest",
+    "questions",
+    "samples",
+)
 _COUNTS = (
-    "minutes", "sampled", "lora_rank", "threads", "workers", "answer", "turns", "tokens", "eval_every", "record",
-    "critic_epochs", "warmup", "whole", "interval", "reward_updates", "imitate", "keep",
-    "gamma", "gae_lambda", "kl", "alpha", "ce", "kept",
-)  # fmt: skip
+    "minutes",
+    "sampled",
+    "lora_rank",
+    "threads",
+    "workers",
+    "answer",
+    "turns",
+    "tokens",
+    "eval_every",
+    "record",
+    "critic_epochs",
+    "warmup",
+    "whole",
+    "interval",
+    "reward_updates",
+    "imitate",
+    "keep",
+    "gamma",
+    "gae_lambda",
+    "kl",
+    "alpha",
+    "ce",
+    "kept",
+)
 LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
 """The least value of settings that count something or weigh it, by their names in all algorithms."""
 MANY, MACHINE = 1_000_000, 4096
@@ -190,9 +232,12 @@ def check_stages(updates: int, before: int, flag: str, *, parts: int = 1, who: s
     if 0 < updates <= before:
         longest = (updates - 1) // parts
         raise BadInput(
-            f"{who} would never be trained", got=f"{flag} {before // parts} with --updates {updates}",
-            expected=f"{flag} {longest} or less", where=flag, do=f"{flag} {longest // 2}, or --updates {2 * before}",
-        )  # fmt: skip
+            f"{who} would never be trained",
+            got=f"{flag} {before // parts} with --updates {updates}",
+            expected=f"{flag} {longest} or less",
+            where=flag,
+            do=f"{flag} {longest // 2}, or --updates {2 * before}",
+        )
 
 
 def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
@@ -207,9 +252,12 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
     at_least(config, LEAST | dict.fromkeys(rates, 0), MOST)
     if config.updates * config.prompts > MANY * 10:
         raise BadInput(
-            "more tasks than a run can draw", got=config.updates * config.prompts, expected=f"at most {MANY * 10:,}",
-            where="--updates x --prompts", do="limit a run by --minutes or --sampled",
-        )  # fmt: skip
+            "more tasks than a run can draw",
+            got=config.updates * config.prompts,
+            expected=f"at most {MANY * 10:,}",
+            where="--updates x --prompts",
+            do="limit a run by --minutes or --sampled",
+        )
     if not 0.0 < config.temperature < math.inf:
         raise BadInput(
             "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
@@ -218,9 +266,11 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
         raise BadInput("no gradient norm", got=norm, expected=">= 0 (0: no limit)", where="--grad-clip")
     if plan.lora_rank < 1 and len(adapters) > 1:
         raise BadInput(
-            "several agents on one base need adapters", got=f"--lora-rank {plan.lora_rank}", expected=">= 1",
+            "several agents on one base need adapters",
+            got=f"--lora-rank {plan.lora_rank}",
+            expected=">= 1",
             where="--lora-rank",
-        )  # fmt: skip
+        )
     if plan.lora_rank < 1 and plan.sampler == "vllm":
         raise BadInput("vLLM samples from adapters", got="--lora-rank 0", expected=">= 1", where="--sampler vllm")
     if plan.sampler == "vllm" and importlib.util.find_spec("vllm") is None:

@@ -30,9 +30,13 @@ from evolvent.credit import (
 
 MOST_EPISODES, MOST_TOKENS = 8, 600
 Discounted = (
-    step_gae.Config | step_progress.Config | token_bad.Config | token_ntpo.Config | agent_sequential.Config
+    step_gae.Config
+    | step_progress.Config
+    | token_bad.Config
+    | token_ntpo.Config
+    | agent_sequential.Config
     | token_sequential.Config
-)  # fmt: skip
+)
 """Settings of the rules that read a critic's values: discount and trace."""
 Decode = Callable[[Sequence[int]], str]
 """Token ids to text."""
@@ -112,10 +116,15 @@ def credit_page(
         mine = {name: values[owner == i] for name, values in credit.items()}
         shown.append(_episode(episodes[i], mine, decode, update, _of_memories(ledger, i)))
     told = [
-        {"name": r.name, "level": r.level, "summary": r.summary, "trained": r is trained,
-         "unit": "token" if r.level == "token" else "turn"}
+        {
+            "name": r.name,
+            "level": r.level,
+            "summary": r.summary,
+            "trained": r is trained,
+            "unit": "token" if r.level == "token" else "turn",
+        }
         for r in (trained, *others)
-    ]  # fmt: skip
+    ]
     return {"rules": told, "episodes": shown}
 
 
@@ -183,9 +192,14 @@ def _episode(
         row["credit"] = {name: _numbers(values[span]) for name, values in credit.items()}
         nodes.append(row)
     return {
-        "id": episode.id, "task": episode.task_id, "group": episode.group, "return": episode.total_reward,
-        "success": episode.success, "update": update, "nodes": nodes,
-    }  # fmt: skip
+        "id": episode.id,
+        "task": episode.task_id,
+        "group": episode.group,
+        "return": episode.total_reward,
+        "success": episode.success,
+        "update": update,
+        "nodes": nodes,
+    }
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:

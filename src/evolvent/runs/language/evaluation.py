@@ -44,14 +44,17 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
         groups.setdefault(e.group, []).append(e.total_reward)
     flat = [not differ(g) for g in groups.values() if len(g) > 1]
     metrics = {
-        "value": _mean(returns), "ci95": [float(low), float(high)], "n": len(tasks),
-        "tasks": len(set(tasks)), "broken": len(broken),
+        "value": _mean(returns),
+        "ci95": [float(low), float(high)],
+        "n": len(tasks),
+        "tasks": len(set(tasks)),
+        "broken": len(broken),
         "success_mean": _mean([*(bool(e.success) for e in valid), *(False for _ in broken)]),
         "length_mean": _mean([e.n_steps for e in valid]),
         "tokens_mean": _mean([e.n_tokens for e in valid]),
         "cut_mean": _mean([how == "length" for how in finish]),
         "flat_mean": _mean(flat),
-    }  # fmt: skip
+    }
     for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
         metrics[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
     if all(e.outcomes is None for e in valid):
@@ -78,14 +81,14 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
         "score": score | {"higher_is_better": True},
         "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
         "before": {k: before.get(k) for k in kept},
-        "sampled": sampled, "greedy": greedy, "seconds": rows[-1]["t"],
+        "sampled": sampled,
+        "greedy": greedy,
+        "seconds": rows[-1]["t"],
         "broken": sum(int(row.get("broken") or 0) for row in rows if "update" in row),
-    }  # fmt: skip
+    }
 
 
-def random_play(
-    spec: str, tasks: Sequence[Task], seed: int, world: Callable[[Env], Env] = as_it_is
-) -> dict[str, Any]:  # fmt: skip
+def random_play(spec: str, tasks: Sequence[Task], seed: int, world: Callable[[Env], Env] = as_it_is) -> dict[str, Any]:
     """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
     answers to other tasks, or none where tasks do not carry theirs. ``world`` is what agents meet (``Manner.world``).
     """

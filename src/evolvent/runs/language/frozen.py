@@ -23,9 +23,15 @@ from evolvent.runs.language.weights import Weights
 
 
 def evaluate_language(
-    kind: type[LanguageConfig], folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "",
-    adapters: Sequence[str] = ("policy",), manner: Callable[[Manner], Manner] = lambda manner: manner,
-) -> dict[str, Any]:  # fmt: skip
+    kind: type[LanguageConfig],
+    folder: RunFolder,
+    live: Live,
+    episodes: int | None = None,
+    *,
+    env: str = "",
+    adapters: Sequence[str] = ("policy",),
+    manner: Callable[[Manner], Manner] = lambda manner: manner,
+) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
 
     Args:
@@ -48,9 +54,11 @@ def evaluate_language(
     newest = checkpoint.latest(folder.path / "checkpoints")
     if newest is None:
         raise BadInput(
-            "the run has no checkpoint", got=str(folder.path), expected="a run that has finished an update",
+            "the run has no checkpoint",
+            got=str(folder.path),
+            expected="a run that has finished an update",
             where="checkpoints/",
-        )  # fmt: skip
+        )
     plan = dataclasses.replace(trained.plan, eval_tasks=episodes or trained.plan.eval_tasks)
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     with (
@@ -68,16 +76,29 @@ def evaluate_language(
         tasks = repeated(run.heldout, plan.eval_tasks)
         chance = random_play(run.copies.spec, tasks, config.seed, run.manner.world)
     rows = [
-        [how, interval(result["value"], result["ci95"], rate=False), percent(result["success_mean"]),
-         result["length_mean"], judged_on(result)]
+        [
+            how,
+            interval(result["value"], result["ci95"], rate=False),
+            percent(result["success_mean"]),
+            result["length_mean"],
+            judged_on(result),
+        ]
         for how, result in {**played, "random actions": chance}.items()
-    ]  # fmt: skip
+    ]
     live.table(
         f"{config.env}, weights frozen after update {state['update']}",
-        ["actions", "return [95 %]", "success", "turns", "judged on"], rows,
-    )  # fmt: skip
+        ["actions", "return [95 %]", "success", "turns", "judged on"],
+        rows,
+    )
     return {
-        "algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "model": config.model,
-        "seed": config.seed, "update": state["update"], "n": played["greedy"]["n"],
-        "tasks": played["greedy"]["tasks"], **played, "random": chance,
-    }  # fmt: skip
+        "algo": folder.manifest()["algo"],
+        "env": config.env,
+        "trained_on": trained.env,
+        "model": config.model,
+        "seed": config.seed,
+        "update": state["update"],
+        "n": played["greedy"]["n"],
+        "tasks": played["greedy"]["tasks"],
+        **played,
+        "random": chance,
+    }

@@ -14,9 +14,15 @@ from evolvent.runs.language.start import not_whole
 
 
 def training_batch(
-    episodes: Sequence[Episode], ledger: Ledger, config: LanguageConfig, agent: str, *, level: str, unit: Unit,
+    episodes: Sequence[Episode],
+    ledger: Ledger,
+    config: LanguageConfig,
+    agent: str,
+    *,
+    level: str,
+    unit: Unit,
     fresh: int,
-) -> TokenBatch:  # fmt: skip
+) -> TokenBatch:
     """Training batch of ``agent``. In the first ``fresh`` attempts ratios start from the current log-probabilities."""
     batch = token_batch(
         episodes, ledger, level=level, unit=unit, constrained=config.act == "trie", truncated=config.plan.truncated

@@ -50,12 +50,14 @@ def sampled_tokens(episodes: Sequence[Episode]) -> int:
 def facts(row: Mapping[str, Any]) -> list[str]:
     """Of the live line, the most important first."""
     return [
-        f"return {_number(row['return'])}", f"success {percent(row['success_mean'])}",
+        f"return {_number(row['return'])}",
+        f"success {percent(row['success_mean'])}",
         *([f"{row['broken']} attempts broke"] if row.get("broken") else []),
         *([f"{row['search_tokens']:,.0f} tokens, {row['states']:,.0f} states a task"] if row.get("states") else []),
         *(f"{word} {row[name]:.2g}" for name, word in HEALTH.items() if row.get(name) is not None),
-        f"{row['sampled_per_s']:,.0f} tokens/s sampled", f"{row['trained_per_s']:,.0f} trained",
-    ]  # fmt: skip
+        f"{row['sampled_per_s']:,.0f} tokens/s sampled",
+        f"{row['trained_per_s']:,.0f} trained",
+    ]
 
 
 def in_words(result: Mapping[str, Any]) -> str:

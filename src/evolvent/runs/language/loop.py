@@ -27,13 +27,17 @@ Told = Mapping[str, float]
 
 
 def learn(
-    run: LanguageRun, algo: str, rule: Rule, objective: Loss, *,
+    run: LanguageRun,
+    algo: str,
+    rule: Rule,
+    objective: Loss,
+    *,
     collect: Callable[[int], tuple[list[Episode], Told]] | None = None,
     before: Callable[[list[Episode]], Told] | None = None,
     after: Callable[[Ledger], Told] | None = None,
     critic: TokenCritic | None = None,
     **passes: Any,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Train until the run is over; returns the summary that stands in ``summary.json``.
 
     Args:
@@ -60,9 +64,13 @@ def learn(
         with run.clock("learn"):  # LEARN
             if critic and seen:
                 metrics |= critic.learn(
-                    seen, token_targets(ledger), epochs=epochs or run.config.epochs, generator=run.generator,
-                    minibatches=run.config.minibatches, grad_clip=passes["grad_clip"],
-                )  # fmt: skip
+                    seen,
+                    token_targets(ledger),
+                    epochs=epochs or run.config.epochs,
+                    generator=run.generator,
+                    minibatches=run.config.minibatches,
+                    grad_clip=passes["grad_clip"],
+                )
             waits = isinstance(objective, Preference) and np.isnan(ledger.values(passes["level"])).all()
             if not waits and not run.early(warmup):  # preferences: where all earned the same there is no pair
                 rows = [run.improve(objective, episodes, ledger, adapter=a, **passes) for a in run.learners(update)]

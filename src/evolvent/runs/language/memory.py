@@ -127,9 +127,12 @@ class LanguageMemory:
     def _memory(self) -> Memory:
         if self._opened is None:
             self._opened = Memory(
-                self._path, policy=self._policy, seed=seed_tree(self._seed, "memory"), reward_range=self._range,
+                self._path,
+                policy=self._policy,
+                seed=seed_tree(self._seed, "memory"),
+                reward_range=self._range,
                 sync="normal",
-            )  # fmt: skip
+            )
         return self._opened
 
     def _told(self, episodes: Sequence[Episode]) -> dict[str, float]:

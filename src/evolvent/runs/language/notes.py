@@ -45,13 +45,16 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
     """
     if run.config.act != "trie" and any(e.choices(t) for e in episodes for t in range(e.n_steps)):
         raise BadInput(
-            "actions that were chosen as wholes have no log-probability for each token", got=f"--act {run.config.act}",
-            expected="--act trie", where=f"note {name!r}",
-        )  # fmt: skip
+            "actions that were chosen as wholes have no log-probability for each token",
+            got=f"--act {run.config.act}",
+            expected="--act trie",
+            where=f"note {name!r}",
+        )
     rows = [
         Row(e.context_ids(t), ids, tuple(np.array(c, np.int32) for c in e.choices(t)))
-        for e in episodes for t, ids in enumerate(token_rows(e))
-    ]  # fmt: skip
+        for e in episodes
+        for t, ids in enumerate(token_rows(e))
+    ]
     policy = exact_logprobs(run, adapter)
     logp_K = np.zeros(sum(len(row.tokens) for row in rows), np.float32)
     starts: list[int] = np.cumsum([0, *(len(row.tokens) for row in rows)]).tolist()

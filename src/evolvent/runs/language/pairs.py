@@ -69,9 +69,11 @@ def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
     if not place:
         if compare == "siblings":
             raise BadInput(
-                "siblings are decisions of recorded attempts", got="no --pairs", where="--compare siblings",
+                "siblings are decisions of recorded attempts",
+                got="no --pairs",
+                where="--compare siblings",
                 expected="--pairs with the folder of a run that recorded trees, such as a search",
-            )  # fmt: skip
+            )
         return None
     path = _file(place, "--pairs")
     in_words = any("chosen" in row for _, row in _lines(path, first=True))
@@ -90,9 +92,12 @@ def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
             "siblings": "attempts that went apart in one state, and whose returns differ",
         }[compare]
         raise BadInput(
-            "nothing to compare", got=str(path), expected=expected, where="--pairs",
+            "nothing to compare",
+            got=str(path),
+            expected=expected,
+            where="--pairs",
             do="record more attempts: --record 32 in the run that writes them; of a search, more --paths or --tasks",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -109,10 +114,12 @@ def find_attempts(place: str) -> Pairs | None:
     found = Pairs(path, groups=() if words else _groups(path))
     if not found.groups:
         raise BadInput(
-            "no attempts to learn from", got=f"{path}: {'pairs in words' if words else 'no attempt with tokens'}",
-            expected="episodes.jsonl of a run with a model in torch (train:…)", where="--recorded",
+            "no attempts to learn from",
+            got=f"{path}: {'pairs in words' if words else 'no attempt with tokens'}",
+            expected="episodes.jsonl of a run with a model in torch (train:…)",
+            where="--recorded",
             do="search training tasks first: evolvent run search --split train --model train:MODEL",
-        )  # fmt: skip
+        )
     return found
 
 
@@ -149,9 +156,13 @@ def _decision(attempt: Episode, step: int, name: str, *, good: bool) -> Episode:
     episode = Episode(attempt.task_id, env=attempt.env, group=name, id=f"{name}.{'chosen' if good else 'rejected'}")
     episode.observe("", token_ids=attempt.context_ids(step), parent=-1)
     episode.act(
-        said.text, agent=said.agent, token_ids=attempt.step_tokens(step), choices=attempt.choices(step),
-        reward=float(good), finish=attempt.finish_T[step],
-    )  # fmt: skip
+        said.text,
+        agent=said.agent,
+        token_ids=attempt.step_tokens(step),
+        choices=attempt.choices(step),
+        reward=float(good),
+        finish=attempt.finish_T[step],
+    )
     episode.end(terminated=True, success=good, source="search")
     return episode
 
@@ -196,7 +207,7 @@ def sampled(run: LanguageRun, found: Pairs | None) -> Recorded | None:
 
 def read_pairs(
     pairs: Pairs, model: LanguageModel, *, chat: bool, stop: Sequence[str] | None = None
-) -> list[list[Episode]]:  # fmt: skip
+) -> list[list[Episode]]:
     """Pairs in words as groups of two attempts of one decision.
 
     Texts are continued as they stand. With ``stop`` answers end as attempts do: with the first of these texts that
@@ -246,9 +257,10 @@ def _by_template(model: LanguageModel, messages: list[dict[str, str]], text: str
     same = int(np.argmin([*(opened[:most] == whole[:most]), False]))
     if same < len(closed):
         raise BadInput(
-            "the chat template does not append: it rewrites what was said before", where=model.name,
+            "the chat template does not append: it rewrites what was said before",
+            where=model.name,
             do="give the pairs as texts, in the plain style (--style plain)",
-        )  # fmt: skip
+        )
     said = whole[same:]
     ends = [i for i, token in enumerate(said.tolist()) if token in model.end_ids]
     return whole[:same], said[: ends[0] + 1] if ends else said
@@ -289,16 +301,20 @@ def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
     sides: list[Any] = [row.get(name) for name in FIELDS[1:]]
     if not all(_is_said(messages) for messages in (prompt, *sides)) or not all(sides):
         raise BadInput(
-            "not a pair", got=sorted(row), where=where,
+            "not a pair",
+            got=sorted(row),
+            where=where,
             expected=f'{", ".join(FIELDS)}: texts, or lists of {{"role": …, "content": …}}',
-        )  # fmt: skip
+        )
     before = prompt or sides[0][:-1]
     answers = [messages[len(before) :] if messages[: len(before)] == before else messages for messages in sides]
     if not before or not all(len(one) == 1 and one[0]["role"] == "assistant" for one in answers):
         raise BadInput(
-            "not one answer each to the same messages", got=[[one["role"] for one in side] for side in sides],
-            expected="the assistant's answer last, what was said before it equal", where=where,
-        )  # fmt: skip
+            "not one answer each to the same messages",
+            got=[[one["role"] for one in side] for side in sides],
+            expected="the assistant's answer last, what was said before it equal",
+            where=where,
+        )
     return {"prompt": before, **{name: one[0]["content"] for name, one in zip(FIELDS[1:], answers, strict=True)}}
 
 
@@ -337,9 +353,12 @@ def _check_tokens(episode: Episode, model: LanguageModel, path: Path) -> None:
     if len(ids) and int(ids.max()) < model.n_vocab and said.strip() in model.decode(ids):
         return
     raise BadInput(
-        "the attempts were recorded with another model", got=f"tokens of {said!r} read otherwise here",
-        expected=f"tokens of {model.name}", where=str(path), do="train the model that recorded them (--model)",
-    )  # fmt: skip
+        "the attempts were recorded with another model",
+        got=f"tokens of {said!r} read otherwise here",
+        expected=f"tokens of {model.name}",
+        where=str(path),
+        do="train the model that recorded them (--model)",
+    )
 
 
 def _lines(path: Path, *, first: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -63,9 +63,16 @@ class LanguageRun:
     """
 
     def __init__(
-        self, config: LanguageConfig, model: Any, folder: RunFolder, live: Live, begin: Start, *,
-        adapters: Sequence[str], resume: bool,
-    ) -> None:  # fmt: skip
+        self,
+        config: LanguageConfig,
+        model: Any,
+        folder: RunFolder,
+        live: Live,
+        begin: Start,
+        *,
+        adapters: Sequence[str],
+        resume: bool,
+    ) -> None:
         self.config, self.model, self.folder, self.live = config, model, folder, live
         plan = config.plan
         budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
@@ -82,9 +89,17 @@ class LanguageRun:
         self.acting = Acting(model, config.act, config.temperature)
         self.exact = model.dtype == torch.float32 and config.plan.sampler == "own"
         self.shell = Shell(
-            folder, live, config.updates, plan.save_every, plan.eval_every, resume=resume, evaluate=self.evaluate,
-            state=self._state, spent=self._spent, signs=Health(exact=self.exact).look,
-        )  # fmt: skip
+            folder,
+            live,
+            config.updates,
+            plan.save_every,
+            plan.eval_every,
+            resume=resume,
+            evaluate=self.evaluate,
+            state=self._state,
+            spent=self._spent,
+            signs=Health(exact=self.exact).look,
+        )
         self.clock, self.keep = self.shell.clock, self.shell.keep
         self.keep(**{f"weights.{name}": Weights(model, name) for name in adapters})
         self.keep(**{f"optimizer.{name}": optimizer for name, optimizer in self.optimizers.items()})
@@ -156,9 +171,18 @@ class LanguageRun:
         return self.memory.play(env, task, self.manner, seed=seed, group=group, learns=learns)
 
     def improve(
-        self, objective: Loss, episodes: Sequence[Episode], ledger: Ledger, *, level: str, unit: Unit = "token",
-        adapter: str = "policy", kl_stop: float = 0.0, grad_clip: float = 1.0, replayed: int = 0,
-    ) -> dict[str, float]:  # fmt: skip
+        self,
+        objective: Loss,
+        episodes: Sequence[Episode],
+        ledger: Ledger,
+        *,
+        level: str,
+        unit: Unit = "token",
+        adapter: str = "policy",
+        kl_stop: float = 0.0,
+        grad_clip: float = 1.0,
+        replayed: int = 0,
+    ) -> dict[str, float]:
         """Train the policy on the attempts for ``epochs`` passes; the credit of the ledger is the advantage.
 
         Args:
@@ -181,10 +205,18 @@ class LanguageRun:
         if not objective.needs_reference and plan.lora_rank:
             away["kl_ref"] = reference_kl(batch, policy, base, micro_tokens=plan.micro_tokens, which=self.update)
         metrics = improve(
-            objective, batch, policy, self.optimizers[adapter], epochs=config.epochs, minibatches=config.minibatches,
-            micro_tokens=plan.micro_tokens, kl_stop=kl_stop, grad_clip=grad_clip, generator=self.generator,
+            objective,
+            batch,
+            policy,
+            self.optimizers[adapter],
+            epochs=config.epochs,
+            minibatches=config.minibatches,
+            micro_tokens=plan.micro_tokens,
+            kl_stop=kl_stop,
+            grad_clip=grad_clip,
+            generator=self.generator,
             reference=base if objective.needs_reference else None,
-        )  # fmt: skip
+        )
         return away | with_shares(metrics)
 
     def critic(self, lr: float, clip: float) -> TokenCritic:
@@ -251,10 +283,16 @@ class LanguageRun:
         if not metrics["policy_updates"]:
             self.live.note(f"! the policy was trained in none of {self.update} updates: this is the model as it began")
         return {
-            "algo": algo, "env": self.config.env, "model": self.config.model, "seed": self.config.seed,
-            "agents": list(self.optimizers), "steps": self.attempts, "updates": self.update, **metrics,
+            "algo": algo,
+            "env": self.config.env,
+            "model": self.config.model,
+            "seed": self.config.seed,
+            "agents": list(self.optimizers),
+            "steps": self.attempts,
+            "updates": self.update,
+            **metrics,
             **({} if self.memory is None else self.memory.summary()),
-        }  # fmt: skip
+        }
 
     def close(self) -> None:
         """Release the environments and the memory; the model belongs to who loaded it."""
@@ -308,9 +346,15 @@ def _reference(config: LanguageConfig, model: Any, folder: RunFolder) -> str | N
 
 @contextmanager
 def open_language(
-    config: LanguageConfig, folder: RunFolder, live: Live, *, resume: bool = False,
-    adapters: Sequence[str] = ("policy",), others: Sequence[str] = (), needs: Needs = Needs(),
-) -> Iterator[LanguageRun]:  # fmt: skip
+    config: LanguageConfig,
+    folder: RunFolder,
+    live: Live,
+    *,
+    resume: bool = False,
+    adapters: Sequence[str] = ("policy",),
+    others: Sequence[str] = (),
+    needs: Needs = Needs(),
+) -> Iterator[LanguageRun]:
     """Check the settings, open the environment, load the model, and close both at the end.
 
     Args:
@@ -335,10 +379,14 @@ def open_language(
         if plan.threads:
             torch.set_num_threads(plan.threads)
         model = language.load(
-            config.model, dtype=plan.dtype, lora_rank=plan.lora_rank, adapters=(*adapters, *others),
-            device=plan.device, gradient_checkpointing=plan.checkpointing,
+            config.model,
+            dtype=plan.dtype,
+            lora_rank=plan.lora_rank,
+            adapters=(*adapters, *others),
+            device=plan.device,
+            gradient_checkpointing=plan.checkpointing,
             seed=seed_tree(config.seed, "weights") % 2**31,
-        )  # fmt: skip
+        )
         if plan.sampler == "vllm":
             from evolvent.models.language.vllm import VllmSampler
 

@@ -22,9 +22,15 @@ Row = tuple[np.ndarray, float]
 
 
 def trees(
-    run: LanguageRun, tasks: Sequence[Task], by: Callable[[Search], None], value: Value = flat, *,
-    widths: tuple[int, ...] = (8,), longest: int, seed: int,
-) -> Iterator[tuple[Search, Attempts]]:  # fmt: skip
+    run: LanguageRun,
+    tasks: Sequence[Task],
+    by: Callable[[Search], None],
+    value: Value = flat,
+    *,
+    widths: tuple[int, ...] = (8,),
+    longest: int,
+    seed: int,
+) -> Iterator[tuple[Search, Attempts]]:
     """The trees of some tasks, grown by the policy as it is, batch by batch.
 
     Args:
@@ -40,9 +46,14 @@ def trees(
     for start in range(0, len(tasks), TOGETHER):
         batch = tasks[start : start + TOGETHER]
         grower = Grower(
-            run.copies.some(len(batch)), run.manner, run.acting, widths, longest, decode=run.model.decode,
+            run.copies.some(len(batch)),
+            run.manner,
+            run.acting,
+            widths,
+            longest,
+            decode=run.model.decode,
             keeping=run.model.keeping,
-        )  # fmt: skip
+        )
         yield grower.grow(batch, by, value, seed=seed)
 
 
@@ -127,10 +138,12 @@ class ValueRows:
         """The paths, as arrays."""
         contexts, targets = self.columns()
         return {
-            "tasks": [task for task, _ in self._paths], "steps": [len(rows) for _, rows in self._paths],
-            "ids": np.concatenate([np.zeros(0, np.int32), *contexts]), "sizes": [len(c) for c in contexts],
+            "tasks": [task for task, _ in self._paths],
+            "steps": [len(rows) for _, rows in self._paths],
+            "ids": np.concatenate([np.zeros(0, np.int32), *contexts]),
+            "sizes": [len(c) for c in contexts],
             "targets": np.array(targets, np.float64),
-        }  # fmt: skip
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The inverse of ``state_dict``."""

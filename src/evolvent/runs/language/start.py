@@ -88,15 +88,19 @@ def start(
 def _check_settings(config: LanguageConfig, needs: Needs) -> None:
     if needs.base and config.plan.lora_rank < 1:
         raise BadInput(
-            f"the frozen model is needed beside the trained one: {needs.base}", got="--lora-rank 0", expected=">= 1",
+            f"the frozen model is needed beside the trained one: {needs.base}",
+            got="--lora-rank 0",
+            expected=">= 1",
             where="--lora-rank",
-        )  # fmt: skip
+        )
     if needs.compares and config.group < 2:
         raise BadInput(
             "an attempt alone is compared with nothing: there is no credit, and nothing is learned",
-            got=f"--group {config.group}", expected=">= 2", where="--group",
+            got=f"--group {config.group}",
+            expected=">= 2",
+            where="--group",
             do="--group 4, or what learns from single attempts: reinforce, poad, kto",
-        )  # fmt: skip
+        )
     if needs.whole and config.act == "trie":
         raise not_whole()
 
@@ -104,30 +108,41 @@ def _check_settings(config: LanguageConfig, needs: Needs) -> None:
 def not_whole() -> BadInput:
     """The error of whole actions that are to be trained where tokens were sampled."""
     return BadInput(
-        "actions that were sampled token by token are not trained as wholes", got="--act trie",
-        expected="word, token or sum", where="--act",
-    )  # fmt: skip
+        "actions that were sampled token by token are not trained as wholes",
+        got="--act trie",
+        expected="word, token or sum",
+        where="--act",
+    )
 
 
 def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> None:
     """Check the environment on its first task: by one observation, or by one attempt with random actions."""
     if needs.labels and not hasattr(env, "line_labels"):
-        raise BadInput("this environment does not label lines", got=config.env, expected="a method line_labels(task)",
-                       where="--env", do="take --env program:repair, or labels by samples (--labels hard)")  # fmt: skip
+        raise BadInput(
+            "this environment does not label lines",
+            got=config.env,
+            expected="a method line_labels(task)",
+            where="--env",
+            do="take --env program:repair, or labels by samples (--labels hard)",
+        )
     by_token = not needs.tokens or config.act == "trie"
     if by_token and not needs.kinds and not needs.words:
         return
     turn, draws, paid = env.reset(task, task.seed), rng(config.seed, "look"), dict[str, None]()
     if not by_token and turn.admissible is not None:
         raise BadInput(
-            "the log-probability and entropy of every token are needed", got=f"--act {config.act}", where="--act",
+            "the log-probability and entropy of every token are needed",
+            got=f"--act {config.act}",
+            where="--act",
             expected="trie, where commands are listed",
-        )  # fmt: skip
+        )
     if needs.words and turn.admissible is not None:
         raise BadInput(
-            "answers in words are needed", got=f"{config.env}, which lists commands", where="--env",
+            "answers in words are needed",
+            got=f"{config.env}, which lists commands",
+            where="--env",
             expected="a world of free text, such as game24, chain or arithmetic:addition",
-        )  # fmt: skip
+        )
     listed = True
     while needs.kinds and not turn.done:
         listed = listed and turn.admissible is not None
@@ -138,6 +153,9 @@ def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> No
     missing = [kind for kind in needs.kinds if kind not in paid]
     if missing:
         raise BadInput(
-            "the environment does not pay this kind of reward", got=config.env, expected=", ".join(missing),
-            where="--env", do=f"it pays {', '.join(paid) or 'none'}; environments report them in Turn.info['rewards']",
-        )  # fmt: skip
+            "the environment does not pay this kind of reward",
+            got=config.env,
+            expected=", ".join(missing),
+            where="--env",
+            do=f"it pays {', '.join(paid) or 'none'}; environments report them in Turn.info['rewards']",
+        )

@@ -41,10 +41,12 @@ def experts_of(env: Env, spec: str, n: int, seed: int, run: str = "") -> list[Ex
         return _recorded(env, run, n)
     if not hasattr(env, "expert"):
         raise BadInput(
-            "this environment has no expert", got=spec, where="--env",
+            "this environment has no expert",
+            got=spec,
+            where="--env",
             expected="one with expert(task), such as alfworld, twx or household",
             do="--experts RUN takes what another run solved, or write expert(task) in yours",
-        )  # fmt: skip
+        )
     return [(task, None) for task in distinct(env.tasks("train", n, seed))]
 
 
@@ -118,9 +120,12 @@ def _recorded(env: Env, run: str, n: int) -> list[Expert]:
             found.setdefault(episode.task_id, (known[episode.task_id], episode))
     if not found:
         raise BadInput(
-            "no trajectory of an expert", got="no training task was solved", where=where,
-            expected="a run that solved some of its training tasks", do="take another run, or leave --experts out",
-        )  # fmt: skip
+            "no trajectory of an expert",
+            got="no training task was solved",
+            where=where,
+            expected="a run that solved some of its training tasks",
+            do="take another run, or leave --experts out",
+        )
     return list(found.values())[:n]
 
 

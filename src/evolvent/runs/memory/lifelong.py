@@ -64,9 +64,16 @@ Choice = Callable[[Item, Sequence[Attempt]], Agent]
 
 
 def run_stream(
-    stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live, *, resume: bool = False,
+    stream: Stream,
+    env: Env,
+    agent: Agent,
+    memory: Memory,
+    folder: RunFolder,
+    live: Live,
+    *,
+    resume: bool = False,
     chosen: Choice | None = None,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Run all phases and write ``metrics.jsonl``, ``episodes.jsonl`` and ``summary.json``; returns the summary.
 
     ``chosen`` says which agent tries, where it is not always ``agent``.
@@ -139,16 +146,25 @@ def check_plan(plan: Sequence[Item], folder: RunFolder, done: int) -> None:
     for row, expected in zip_longest(rows, steps):
         if expected is None or (row["phase"], row["task"]) != expected:
             raise BadInput(
-                "the tasks of this run are others now", got=f"step {row['step']}: {row['phase']} {row['task']}",
-                expected="nothing more" if expected is None else " ".join(expected), where=str(folder.path),
+                "the tasks of this run are others now",
+                got=f"step {row['step']}: {row['phase']} {row['task']}",
+                expected="nothing more" if expected is None else " ".join(expected),
+                where=str(folder.path),
                 do="go on with the version that its config.json names, or start a new run; nothing was changed",
-            )  # fmt: skip
+            )
 
 
 def one_step(
-    item: Item, stream: Stream, env: Env, agent: Agent, memory: Memory, folder: RunFolder, live: Live, *,
+    item: Item,
+    stream: Stream,
+    env: Env,
+    agent: Agent,
+    memory: Memory,
+    folder: RunFolder,
+    live: Live,
+    *,
     chosen: Choice | None = None,
-) -> EnvError | None:  # fmt: skip
+) -> EnvError | None:
     """One step; the error of the world, where it broke."""
     learning = item.phase == "stream"
     tries: list[Attempt] = []
@@ -207,9 +223,14 @@ def show(live: Live, i: int, n: int, task: Task, done: Attempt) -> None:
         one_line(str(done.error)) if done.error else note(done) if done.episode.valid else "the world did not judge it"
     )
     live.task(
-        i, n, question=done.situation or task.text, action=done.action, note=said, seconds=done.seconds,
+        i,
+        n,
+        question=done.situation or task.text,
+        action=done.action,
+        note=said,
+        seconds=done.seconds,
         ok=done.success if done.episode.valid else None,
-    )  # fmt: skip
+    )
 
 
 def note(done: Attempt) -> str:

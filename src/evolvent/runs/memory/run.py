@@ -123,9 +123,14 @@ def memory_system(
             raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
         with _opened(config, policy(config), folder, live, model) as (env, agent, memory):
             stream = Stream(
-                algo=name, seed=config.seed, passes=config.passes, train=config.train, heldout=config.heldout,
-                control=config.plan.control and agent.use.how != "none", attempts=attempts(config),
-            )  # fmt: skip
+                algo=name,
+                seed=config.seed,
+                passes=config.passes,
+                train=config.train,
+                heldout=config.heldout,
+                control=config.plan.control and agent.use.how != "none",
+                attempts=attempts(config),
+            )
             return run_stream(stream, env, agent, memory, folder, live, resume=resume)
 
     def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
@@ -148,13 +153,20 @@ def _evaluate(
         raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
     with _opened(config, policy, folder, live, None) as (env, agent, memory):
         env.advance(config.passes)
-        return judged(env, agent, memory, distinct(env.tasks("heldout", episodes or config.heldout, config.seed)),
-                      config.seed, live, attempts)  # fmt: skip
+        return judged(
+            env,
+            agent,
+            memory,
+            distinct(env.tasks("heldout", episodes or config.heldout, config.seed)),
+            config.seed,
+            live,
+            attempts,
+        )
 
 
 def judged(
     env: Env, agent: Agent, memory: Memory, tasks: Sequence[Task], seed: int, live: Live, attempts: int = 1
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Success at tasks, in any of some attempts, with a memory that is frozen: nothing explored, left out, learned."""
     live.phase(f"Held-out tasks, memory frozen ({len(tasks)})")
     rows: list[dict[str, Any]] = []
@@ -234,11 +246,15 @@ def loaded(
         memory = stack.enter_context(
             closing(
                 Memory(
-                    folder.path / "memory.db", policy=policy, embedder=by, seed=config.seed,
-                    reward_range=env.reward_range, sync="normal",
+                    folder.path / "memory.db",
+                    policy=policy,
+                    embedder=by,
+                    seed=config.seed,
+                    reward_range=env.reward_range,
+                    sync="normal",
                 )
             )
-        )  # fmt: skip
+        )
         yield env, model, memory
 
 

@@ -33,8 +33,12 @@ def summarise(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
     middle = [float(q) for q in np.quantile(gains, [0.25, 0.5, 0.75])] if gains else [None] * 3
     told["speedup"] = {"of": "best over first right", "median": middle[1], "quartiles": middle[::2], "n": len(gains)}
     right = told["right"]
-    told["score"] = {"name": "kernels right within the budget", "value": right["rate"], "ci95": right["ci95"],
-                     "higher_is_better": True}  # fmt: skip
+    told["score"] = {
+        "name": "kernels right within the budget",
+        "value": right["rate"],
+        "ci95": right["ci95"],
+        "higher_is_better": True,
+    }
     told["advice"] = advice(rows)
     told["seconds"] = round(sum(row["seconds"] for row in rows), 1)
     told["tokens"] = int(sum(row["tokens"] for row in rows))
@@ -47,13 +51,19 @@ def _task(name: str, rows: Sequence[Row]) -> dict[str, Any]:
     right = [row for row in valid if row["gate"] == ""]
     best = max(right, key=lambda row: row["ratio"], default=None)
     return {
-        "name": name, "attempts": len(rows), "compiled": int(any(row["gate"] in ("", "correct") for row in valid)),
-        "right": int(bool(right)), "faster": int(best is not None and best["ratio"] >= GAIN),
-        "first_right_at": right[0]["attempt"] if right else None, "first": right[0]["ratio"] if right else None,
-        "best": best["ratio"] if best else None, "ci95": [best["low"], best["high"]] if best else None,
-        "us": best["us"] if best else None, "best_step": best["step"] if best else None,
+        "name": name,
+        "attempts": len(rows),
+        "compiled": int(any(row["gate"] in ("", "correct") for row in valid)),
+        "right": int(bool(right)),
+        "faster": int(best is not None and best["ratio"] >= GAIN),
+        "first_right_at": right[0]["attempt"] if right else None,
+        "first": right[0]["ratio"] if right else None,
+        "best": best["ratio"] if best else None,
+        "ci95": [best["low"], best["high"]] if best else None,
+        "us": best["us"] if best else None,
+        "best_step": best["step"] if best else None,
         "advice": [item["id"] for item in best["advice"]] if best else [],
-    }  # fmt: skip
+    }
 
 
 def _rounds(by_task: Sequence[Sequence[Row]]) -> list[dict[str, float]]:
@@ -62,12 +72,14 @@ def _rounds(by_task: Sequence[Sequence[Row]]) -> list[dict[str, float]]:
     for k in range(max((len(rows) for rows in by_task), default=0)):
         so_far = [[row for row in rows[: k + 1] if row["valid"]] for rows in by_task]
         best = [max([row["ratio"] for row in rows if row["gate"] == ""], default=0.0) for rows in so_far]
-        found.append({
-            "round": k + 1,
-            "compiled": float(np.mean([any(row["gate"] in ("", "correct") for row in rows) for rows in so_far])),
-            "right": float(np.mean([ratio > 0 for ratio in best])),
-            "faster": float(np.mean([ratio >= GAIN for ratio in best])),
-        })  # fmt: skip
+        found.append(
+            {
+                "round": k + 1,
+                "compiled": float(np.mean([any(row["gate"] in ("", "correct") for row in rows) for rows in so_far])),
+                "right": float(np.mean([ratio > 0 for ratio in best])),
+                "faster": float(np.mean([ratio >= GAIN for ratio in best])),
+            }
+        )
     return found
 
 
@@ -81,9 +93,17 @@ def advice(rows: Sequence[Row]) -> list[dict[str, Any]]:
         for item in row["advice"]:
             one = found.setdefault(
                 (item["id"], row["phase"]),
-                {"id": item["id"], "stage": row["phase"], "kind": item["kind"], "body": item["body"], "shown": 0,
-                 "right": 0, "gains": 0, "value": None},
-            )  # fmt: skip
+                {
+                    "id": item["id"],
+                    "stage": row["phase"],
+                    "kind": item["kind"],
+                    "body": item["body"],
+                    "shown": 0,
+                    "right": 0,
+                    "gains": 0,
+                    "value": None,
+                },
+            )
             one["shown"] += 1
             one["right"] += row["gate"] == ""
             one["gains"] += row["gain"] >= GAIN

@@ -41,8 +41,10 @@ class Breaks:
             check_broken(broken, len(broken), OF)
         if error and left_out(work):
             place = f" ({error.where})" if error.where else ""
-            self._live.note(f"! {work.name} is left out, for its last {FEWEST} attempts could not be judged: "
-                            f"{error.what}{place}; the run goes on with the other kernels")  # fmt: skip
+            self._live.note(
+                f"! {work.name} is left out, for its last {FEWEST} attempts could not be judged: "
+                f"{error.what}{place}; the run goes on with the other kernels"
+            )
 
 
 def left_out(work: Work) -> bool:

@@ -111,8 +111,13 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         if not hasattr(env, "operators"):
             raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
         if not env.timed:
-            raise BadInput("this system learns from how fast programs are", got=config.env, where="--env",
-                           expected="kernels that are timed", do="leave timed=false out")  # fmt: skip
+            raise BadInput(
+                "this system learns from how fast programs are",
+                got=config.env,
+                where="--env",
+                expected="kernels that are timed",
+                do="leave timed=false out",
+            )
         drawn = (task.kind for task in env.tasks(config.split, config.count, config.seed))
         # the shortest first: it is written soonest, and likely to be right
         by_size = sorted(drawn, key=lambda name: len(env.operators[name].source))
@@ -125,8 +130,10 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         if not config.kernels:
             tell_fewer(live, config.env, f"{config.split} kernels", config.count, len(names))
         bench = env.start()
-        live.note(f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
-                  f"compiled by {bench.compiler.name}, checked and timed in the sandbox")  # fmt: skip
+        live.note(
+            f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
+            f"compiled by {bench.compiler.name}, checked and timed in the sandbox"
+        )
         if config.memory and not path.exists():
             _copy(config, path, set(names))
         memory = stack.enter_context(closing(_memory(config, path)))
@@ -150,9 +157,15 @@ def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
         source = env.operators[work.name].source.strip()
         kept = (item.id for item in memory.items(filter={"kernel": work.name}) if item.metadata.get("step") == 0)
         id_ = next(kept, None) or memory.remember(
-            work.key, source, kind="start", polarity="success", value=0.0, merge=None, source="seed",
+            work.key,
+            source,
+            kind="start",
+            polarity="success",
+            value=0.0,
+            merge=None,
+            source="seed",
             metadata={"kernel": work.name, "stage": "draft", "step": 0},
-        )  # fmt: skip
+        )
         work.starts[id_] = Start(source, 1.0, 1.0, 1.0, 0)
 
 
@@ -181,8 +194,12 @@ def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
             _from_here(memory)
     except (EvolventError, sqlite3.Error) as error:
         _drop(part)
-        raise BadInput("not a memory of programs", got=f"{given}: {str(error).partition(chr(10))[0]}", expected=_STORE,
-                       where="--memory") from error  # fmt: skip
+        raise BadInput(
+            "not a memory of programs",
+            got=f"{given}: {str(error).partition(chr(10))[0]}",
+            expected=_STORE,
+            where="--memory",
+        ) from error
     part.rename(path)
 
 

@@ -62,8 +62,14 @@ def writing(kernel: str, stage: str, attempt: int, shell: Shell) -> str:
 def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     """One line an attempt: the gate it reached, its ratio with interval, and which memory it was written with."""
     ratio = "" if row["low"] is None else f" [{row['low']:.2f}, {row['high']:.2f}]"
-    gates = {"": "right", "text": "no program", "hack": "against the rules", "compile": "does not compile",
-             "correct": "wrong", "harness": "not judged"}  # fmt: skip
+    gates = {
+        "": "right",
+        "text": "no program",
+        "hack": "against the rules",
+        "compile": "does not compile",
+        "correct": "wrong",
+        "harness": "not judged",
+    }
     said = gates[row["gate"]]
     action = f"{said}: {row['words']}" if row["gate"] else f"right, {row['ratio']:.2f}× naive C{ratio}"
     if not row["gate"] and row["ratio"] > (row["best_before"] or 0.0):
@@ -71,22 +77,34 @@ def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     with_ = [f"{m['id']} ({m['value']:+.2f}) {m['body'].splitlines()[0][:70]}" for m in row["advice"]]
     begun = [] if row["start"] is None else [f"from attempt {row['start']}" if row["start"] else "from naive C"]
     live.task(
-        row["step"], total, question=f"{row['kernel']}, {row['phase']} {row['attempt']}", action=action,
-        ok=(row["gate"] == "") if row["valid"] else None, note=" · ".join([*begun, *with_]), seconds=row["seconds"],
-    )  # fmt: skip
+        row["step"],
+        total,
+        question=f"{row['kernel']}, {row['phase']} {row['attempt']}",
+        action=action,
+        ok=(row["gate"] == "") if row["valid"] else None,
+        note=" · ".join([*begun, *with_]),
+        seconds=row["seconds"],
+    )
 
 
 def told_of(live: Live, summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """The end of a run: the table, what advice was worth, and the fastest kernel beside the reference."""
     table = [
-        [k["name"], k["attempts"], k["first_right_at"], k["first"], interval(k["best"], k["ci95"], rate=False),
-         k["us"] and f"{k['us']:.0f} µs"] for k in summary["kernels"]
-    ]  # fmt: skip
-    live.table(
-        "kernels", ["kernel", "attempts", "right at", "first ×", "best × naive C [95 %]", "a call"], table
-    )  # fmt: skip
-    advice = [[a["id"], a["stage"], a["kind"], a["shown"], a["right"], a["gains"], a["value"], a["body"][:60]]
-              for a in summary["advice"]]  # fmt: skip
+        [
+            k["name"],
+            k["attempts"],
+            k["first_right_at"],
+            k["first"],
+            interval(k["best"], k["ci95"], rate=False),
+            k["us"] and f"{k['us']:.0f} µs",
+        ]
+        for k in summary["kernels"]
+    ]
+    live.table("kernels", ["kernel", "attempts", "right at", "first ×", "best × naive C [95 %]", "a call"], table)
+    advice = [
+        [a["id"], a["stage"], a["kind"], a["shown"], a["right"], a["gains"], a["value"], a["body"][:60]]
+        for a in summary["advice"]
+    ]
     if advice:
         columns = ["memory", "stage", "kind", "shown", "right", "gains", "value", ""]
         live.table("what each memory was worth", columns, advice[:12])

@@ -17,10 +17,21 @@ from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 from evolvent.search.values import Rollouts
 
 SEARCHES = {
-    "greedy": "last_max", "best_of_n": "last_max", "cot_sc": "majority", "cot_sc_tree": "majority", "beam": "last_max",
-    "bfs_v": "last_max", "dfs_v": "last_max", "dfsdt": "last_max", "mcts_alpha": "last_max", "mcts_rollout": "last_max",
-    "rap": "last_max", "rstar": "last_vote", "dser": "majority", "se_agent": "last_max",
-}  # fmt: skip
+    "greedy": "last_max",
+    "best_of_n": "last_max",
+    "cot_sc": "majority",
+    "cot_sc_tree": "majority",
+    "beam": "last_max",
+    "bfs_v": "last_max",
+    "dfs_v": "last_max",
+    "dfsdt": "last_max",
+    "mcts_alpha": "last_max",
+    "mcts_rollout": "last_max",
+    "rap": "last_max",
+    "rstar": "last_vote",
+    "dser": "majority",
+    "se_agent": "last_max",
+}
 """The searches, each with how its answer is chosen where nobody says."""
 DRAWN: dict[str, int] = dict.fromkeys(
     ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
@@ -147,28 +158,37 @@ class SearchConfig:
                 raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
         if any(not known(part) for part in parts_of(self.value)) and not self.model.startswith("train:"):
             raise BadInput(
-                "a learned value reads the states of a model in torch", got=self.model, expected="train:MODEL",
+                "a learned value reads the states of a model in torch",
+                got=self.model,
+                expected="train:MODEL",
                 where="--model",
-            )  # fmt: skip
+            )
         if self.model == "none" and "judge" in self.value.split("+"):
             raise BadInput(
-                "a judge without a model", got="--model none", expected="a model that scores yes against no",
-                where="--value judge", do="take another value (--value flat), or a model",
-            )  # fmt: skip
+                "a judge without a model",
+                got="--model none",
+                expected="a model that scores yes against no",
+                where="--value judge",
+                do="take another value (--value flat), or a model",
+            )
         if self.model.startswith("remote:") and "judge" in parts_of(self.value):
             raise BadInput(
-                "a remote model cannot score words", got=self.model, expected="a model in this process (train:MODEL)",
-                where="--value judge", do="take another value (--value flat, shown, rollouts), or such a model",
-            )  # fmt: skip
+                "a remote model cannot score words",
+                got=self.model,
+                expected="a model in this process (train:MODEL)",
+                where="--value judge",
+                do="take another value (--value flat, shown, rollouts), or such a model",
+            )
         if not self.search or len(set(self.search)) < len(self.search):
             raise BadInput("searches", got=self.search, expected="one or several, each once", where="--search")
         at_least(self, LEAST, MOST)
         limited = self.budget_tokens or self.budget_calls or self.budget_seconds
         if not limited and not self.paths:
             raise BadInput(
-                "a search without an end", where="--budget-tokens",
+                "a search without an end",
+                where="--budget-tokens",
                 do="give a budget (--budget-tokens, --budget-calls, --budget-seconds) or --paths",
-            )  # fmt: skip
+            )
 
 
 def check_value(config: SearchConfig) -> None:
@@ -182,9 +202,11 @@ def check_value(config: SearchConfig) -> None:
             rollouts(part)
         elif part not in VALUES and not _is_folder(part):
             raise BadInput(
-                "no such value", got=part, where="--value",
+                "no such value",
+                got=part,
+                where="--value",
                 expected=f"{', '.join(VALUES)}, memory:STORE, or a folder with value.json",
-            )  # fmt: skip
+            )
     if len(set(parts)) < len(parts) or sum(not known(part) for part in parts) > 1:
         raise BadInput("a mean of values", got=config.value, expected="each once, one folder at most", where="--value")
 
@@ -193,10 +215,13 @@ def called(name: str, config: SearchConfig, seeds: Sequence[int]) -> tuple[Modul
     """The module of a search and its settings, a seed a task; fields that it does not have are left out."""
     module = importlib.import_module(f"evolvent.search.{'best_of_n' if name == 'greedy' else name}")
     told: dict[str, object] = {
-        "parallel": 16 if name in ("best_of_n", "cot_sc") else config.parallel, "c": config.c, "keep": config.keep,
-        "seed": tuple(seeds), "paths": config.paths or DRAWN.get(name, 1),
+        "parallel": 16 if name in ("best_of_n", "cot_sc") else config.parallel,
+        "c": config.c,
+        "keep": config.keep,
+        "seed": tuple(seeds),
+        "paths": config.paths or DRAWN.get(name, 1),
         "simulations": 10_000 if name in DRAWN else 20,
-    }  # fmt: skip
+    }
     if name == "greedy":
         told["paths"] = 1
     known = {one.name for one in fields(module.Config)}

@@ -50,12 +50,20 @@ def drawn(search: Search, space: Attempts, task: int, taken: Path, name: str) ->
         above, steps = int(tree.parent[node]), space.state(node).steps
         episode = space.episode(node) if tree.terminal[node] and not tree.dead[node] else None
         said = steps[-1] if steps else space.labels.get(node, "")
-        nodes.append({
-            "parent": place.get(above, -1), "text": said, "value": round(float(tree.q(node)), 4),
-            "visits": int(tree.taken[node]), "tokens": int(tree.tokens[node]), "taken": node in path,
-            "right": None if episode is None else bool(episode.success), "dead": bool(tree.dead[node]),
-            "wrong": node in wrong, "doubted": node in doubted and doubted.isdisjoint(tree.path(node)[:-1]),
-        })  # fmt: skip
+        nodes.append(
+            {
+                "parent": place.get(above, -1),
+                "text": said,
+                "value": round(float(tree.q(node)), 4),
+                "visits": int(tree.taken[node]),
+                "tokens": int(tree.tokens[node]),
+                "taken": node in path,
+                "right": None if episode is None else bool(episode.success),
+                "dead": bool(tree.dead[node]),
+                "wrong": node in wrong,
+                "doubted": node in doubted and doubted.isdisjoint(tree.path(node)[:-1]),
+            }
+        )
     question = space.questions[task]
     return {"search": name, "question": question, "left_out": len(inside) - len(order), "nodes": nodes}
 

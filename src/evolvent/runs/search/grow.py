@@ -50,9 +50,14 @@ class Grower:
     join: bool = False
 
     def grow(
-        self, tasks: Sequence[Task], by: Callable[[Search], None], value: Value = flat, *, seed: int,
+        self,
+        tasks: Sequence[Task],
+        by: Callable[[Search], None],
+        value: Value = flat,
+        *,
+        seed: int,
         verifier: Value | None = None,
-    ) -> tuple[Search, Attempts]:  # fmt: skip
+    ) -> tuple[Search, Attempts]:
         """The trees of some tasks, as many as there are worlds at most, after one search.
 
         Args:
@@ -68,9 +73,15 @@ class Grower:
         starts = [self._start(world, task, seed) for world, task in zip(self.worlds, tasks, strict=False)]
         tree = Tree(len(tasks))
         space = Attempts(
-            tree, starts, self.engine, [task.text for task in tasks], unit=self.unit, longest=self.longest,
-            decode=self.decode, comparable=self.join,
-        )  # fmt: skip
+            tree,
+            starts,
+            self.engine,
+            [task.text for task in tasks],
+            unit=self.unit,
+            longest=self.longest,
+            decode=self.decode,
+            comparable=self.join,
+        )
         search = Search(tree, space, value, self.widths, self.budget, verifier)
         with self.keeping():
             by(search)

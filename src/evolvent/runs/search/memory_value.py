@@ -81,9 +81,12 @@ class MemoryValue:
     def __init__(self, memory: Memory, options: Options = Options()) -> None:
         if not memory.items(limit=1):
             raise BadInput(
-                "the memory is empty", got=f"{memory.path}, scope {memory.scope}", where=WHERE,
-                expected="memories of states with outcomes", do="fill it first: docs/search.md, memory values",
-            )  # fmt: skip
+                "the memory is empty",
+                got=f"{memory.path}, scope {memory.scope}",
+                where=WHERE,
+                expected="memories of states with outcomes",
+                do="fill it first: docs/search.md, memory values",
+            )
         if rule_of(memory.policy).candidates != "near":
             raise BadInput(
                 "this policy compares no texts", got=memory.policy.name, expected="rag, memrl, memlift, …", where=WHERE

@@ -33,7 +33,7 @@ from evolvent.runs.search.config import (
     parts_of,
     rollouts,
     unread,
-)  # fmt: skip
+)
 from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
@@ -122,11 +122,20 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     for text in uneven(summary["arms"]):
         live.note(f"! {text}")
     live.table(
-        "searches at one budget", columns,
-        [[a["name"], interval(a["rate"], a["ci95"]), percent(a["oracle"]), percent(a["ranks"]),
-          *("" if a[key] is None else round(a[key], 1) for key in counted), percent(a["left"])]
-         for a in summary["arms"]],
-    )  # fmt: skip
+        "searches at one budget",
+        columns,
+        [
+            [
+                a["name"],
+                interval(a["rate"], a["ci95"]),
+                percent(a["oracle"]),
+                percent(a["ranks"]),
+                *("" if a[key] is None else round(a[key], 1) for key in counted),
+                percent(a["left"]),
+            ]
+            for a in summary["arms"]
+        ],
+    )
     return summary
 
 
@@ -149,22 +158,42 @@ def _batch(
         if start + task < TREES:
             keep_trees(folder.path, step, [drawn(search, space, task, found.path, name)])
         folder.log(
-            step, phase=name, task=one.id, kind=one.kind, question=one.text[:500], success=int(right),
-            oracle=int(found.right_somewhere), answer=found.answer, value=round(found.path.value, 5),
-            ended=int(found.path.ended), paths=found.n_paths,
-            ranked=found.pairs[0], pairs=found.pairs[1], nodes=len(search.tree.inside(task)),
-            tokens=int(meter.tokens[task]), judge_tokens=int(meter.judge[task]), calls=int(meter.calls[task]),
+            step,
+            phase=name,
+            task=one.id,
+            kind=one.kind,
+            question=one.text[:500],
+            success=int(right),
+            oracle=int(found.right_somewhere),
+            answer=found.answer,
+            value=round(found.path.value, 5),
+            ended=int(found.path.ended),
+            paths=found.n_paths,
+            ranked=found.pairs[0],
+            pairs=found.pairs[1],
+            nodes=len(search.tree.inside(task)),
+            tokens=int(meter.tokens[task]),
+            judge_tokens=int(meter.judge[task]),
+            calls=int(meter.calls[task]),
             judged=int(meter.judged[task]),
-            seconds=round(spent / len(batch), 3), model_s=round(meter.model_s / len(batch), 3),
-            value_s=round(meter.value_s / len(batch), 3), valid=int(valid),
-            prompt_tokens=round(meter.prompt / len(batch)), cached_tokens=round(meter.cached / len(batch)),
+            seconds=round(spent / len(batch), 3),
+            model_s=round(meter.model_s / len(batch), 3),
+            value_s=round(meter.value_s / len(batch), 3),
+            valid=int(valid),
+            prompt_tokens=round(meter.prompt / len(batch)),
+            cached_tokens=round(meter.cached / len(batch)),
             **_revised(search, space, task),
-        )  # fmt: skip
+        )
         note = f"value {found.path.value:.3g}, {len(search.tree.inside(task))} states, {int(meter.tokens[task])} tokens"
         live.task(
-            start + task + 1, total, question=one.text, action=found.answer or "", ok=right,
-            note="broke, not counted" if broke else note, seconds=spent / len(batch),
-        )  # fmt: skip
+            start + task + 1,
+            total,
+            question=one.text,
+            action=found.answer or "",
+            ok=right,
+            note="broke, not counted" if broke else note,
+            seconds=spent / len(batch),
+        )
         step += 1
     for text in dict.fromkeys([*search.notes, *space.notes]):
         live.note(f"! {text}")
@@ -176,15 +205,24 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     module, settings = called(name, config, [seed_tree(config.seed, name, one.id) for one in tasks])
     worlds = [module.world(env, settings) for env in seat.worlds] if hasattr(module, "world") else seat.worlds
     grower = Grower(
-        worlds, Manner(seat.renderer), seat.engines(0.0 if name == "greedy" else config.temperature),
-        config.widths, config.longest, "answer" if name == "greedy" else config.unit,
-        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds), seat.decode, seat.keeping,
+        worlds,
+        Manner(seat.renderer),
+        seat.engines(0.0 if name == "greedy" else config.temperature),
+        config.widths,
+        config.longest,
+        "answer" if name == "greedy" else config.unit,
+        Budget(config.budget_tokens, config.budget_calls, config.budget_seconds),
+        seat.decode,
+        seat.keeping,
         config.plan.join,
-    )  # fmt: skip
+    )
     return grower.grow(
-        tasks, lambda search: module.run(search, settings), _value(config, seat), seed=config.seed,
+        tasks,
+        lambda search: module.run(search, settings),
+        _value(config, seat),
+        seed=config.seed,
         verifier=_paid(seat) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
-    )  # fmt: skip
+    )
 
 
 def _revised(search: Search, space: Attempts, task: int) -> dict[str, int]:
@@ -223,33 +261,52 @@ def summarise(config: SearchConfig, model: str, rows: Sequence[dict[str, Any]]) 
     arms: list[dict[str, Any]] = []
     for name, mine in by_name.items():
         won, n = sum(row["success"] for row in mine), len(mine)
-        mean = {key: float(np.mean([row[key] for row in mine])) if n else None for key in (
-            "oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")}  # fmt: skip
+        mean = {
+            key: float(np.mean([row[key] for row in mine])) if n else None
+            for key in ("oracle", "tokens", "calls", "seconds", "paths", "nodes", "prompt_tokens", "cached_tokens")
+        }
         pairs = sum(row.get("pairs", 0) for row in mine)  # rows of older runs do not say
         low, high = wilson(won, n) if n else (0.0, 1.0)
         both = [row for row in mine if row["task"] in first]
         a, b = [first[row["task"]] for row in both], [row["success"] for row in both]
         p = mcnemar(a, b) if both else 1.0
-        arms.append({
-            "name": name, "n": n, "successes": won, "rate": won / n if n else None, "ci95": [low, high], **mean,
-            **(_spent(config, name, mine) if n else {"judge_tokens": None, "left": None}),
-            "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
-            "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
-            "this_only": sum(y > x for x, y in zip(a, b, strict=True)), "p": p,
-            **_two_states([row for row in mine if REVISED[0] in row]),
-        })  # fmt: skip
+        arms.append(
+            {
+                "name": name,
+                "n": n,
+                "successes": won,
+                "rate": won / n if n else None,
+                "ci95": [low, high],
+                **mean,
+                **(_spent(config, name, mine) if n else {"judge_tokens": None, "left": None}),
+                "ranks": sum(row.get("ranked", 0.0) for row in mine) / pairs if pairs else None,
+                "first_only": sum(x > y for x, y in zip(a, b, strict=True)),
+                "this_only": sum(y > x for x, y in zip(a, b, strict=True)),
+                "p": p,
+                **_two_states([row for row in mine if REVISED[0] in row]),
+            }
+        )
     head = arms[0]
     other = arms[1] if len(arms) > 1 else None
     score = {"name": f"{WHICH[config.plan.split]} success, {head['name']}", "value": head["rate"], "ci95": head["ci95"]}
     baseline = {"name": other["name"], "value": other["rate"], "ci95": other["ci95"]} if other else {}
     return {
-        "algo": "search", "env": config.env, "model": model, "seed": config.seed, "arms": arms,
-        "score": score | {"higher_is_better": True}, **({"baseline": baseline} if baseline else {}),
-        "value": config.value, "verifier": config.verifier, "budget_tokens": config.budget_tokens,
-        "budget_calls": config.budget_calls, "budget_seconds": config.budget_seconds,
-        "steps": len(rows), "seconds": round(sum(row["seconds"] for row in rows), 1),
+        "algo": "search",
+        "env": config.env,
+        "model": model,
+        "seed": config.seed,
+        "arms": arms,
+        "score": score | {"higher_is_better": True},
+        **({"baseline": baseline} if baseline else {}),
+        "value": config.value,
+        "verifier": config.verifier,
+        "budget_tokens": config.budget_tokens,
+        "budget_calls": config.budget_calls,
+        "budget_seconds": config.budget_seconds,
+        "steps": len(rows),
+        "seconds": round(sum(row["seconds"] for row in rows), 1),
         "tokens": int(sum(row["tokens"] for row in rows)),
-    }  # fmt: skip
+    }
 
 
 # ------------------------------------------------------------------------------------------------ inside
@@ -259,8 +316,9 @@ def _spent(config: SearchConfig, name: str, rows: Sequence[Mapping[str, Any]]) -
     Of a budget of seconds alone nothing is said: it is one for tasks side by side. Beside another budget it may be what
     ended a search, so that nothing is advised.
     """
-    tokens, calls, read = (float(np.mean([row.get(key, 0) for row in rows])) for key in
-                           ("tokens", "calls", "judge_tokens"))  # fmt: skip
+    tokens, calls, read = (
+        float(np.mean([row.get(key, 0) for row in rows])) for key in ("tokens", "calls", "judge_tokens")
+    )
     limits = ((tokens + read, config.budget_tokens), (calls, config.budget_calls))
     shares = [spent / limit for spent, limit in limits if limit]
     left = 1.0 - max(shares) if shares else None  # below 0 where a judge read beyond it
@@ -291,9 +349,14 @@ def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live)
     folders = [part for part in parts_of(config.value) if not known(part)]
     learned = _learned(language, folders[0]) if folders else None
     return Seat(
-        config.model.removeprefix("train:"), lambda temperature: Acting(language, "sum", temperature), Plain(model),
-        language.decode, worlds, learned, language.keeping,
-    )  # fmt: skip
+        config.model.removeprefix("train:"),
+        lambda temperature: Acting(language, "sum", temperature),
+        Plain(model),
+        language.decode,
+        worlds,
+        learned,
+        language.keeping,
+    )
 
 
 @contextmanager

@@ -9,13 +9,36 @@ from typing import Any
 from evolvent.core.errors import BadInput
 
 _AT_LEAST_ONE = (
-    "steps", "envs", "horizon", "epochs", "critic_epochs", "minibatches", "width", "blocks", "heads", "eval_episodes",
-    "save_every", "threads", "hidden", "critic_hidden", "critic_steps", "target_every", "backtracks",
-)  # fmt: skip
+    "steps",
+    "envs",
+    "horizon",
+    "epochs",
+    "critic_epochs",
+    "minibatches",
+    "width",
+    "blocks",
+    "heads",
+    "eval_episodes",
+    "save_every",
+    "threads",
+    "hidden",
+    "critic_hidden",
+    "critic_steps",
+    "target_every",
+    "backtracks",
+)
 _SHARES = ("gamma", "gae_lambda", "backtrack")
 _NOT_NEGATIVE = (
-    "lr", "critic_lr", "entropy", "eval_every", "keep_rollouts", "rank_weight", "damping", "accept_ratio", "step_s",
-)  # fmt: skip
+    "lr",
+    "critic_lr",
+    "entropy",
+    "eval_every",
+    "keep_rollouts",
+    "rank_weight",
+    "damping",
+    "accept_ratio",
+    "step_s",
+)
 _POSITIVE = ("clip", "value_clip", "grad_clip", "delta")
 
 
@@ -47,9 +70,11 @@ def check_minibatches(config: Any) -> None:
     parts, most = getattr(config, "minibatches", 1), config.envs * config.horizon
     if parts > most:
         raise BadInput(
-            "more minibatches than steps in a rollout", got=parts, expected=f"at most --envs x --horizon = {most}",
+            "more minibatches than steps in a rollout",
+            got=parts,
+            expected=f"at most --envs x --horizon = {most}",
             where="--minibatches",
-        )  # fmt: skip
+        )
 
 
 def _bounds(name: str) -> tuple[float | None, float, bool]:

@@ -55,9 +55,16 @@ class Waiting:
 
 
 def play(
-    env: TeamEnv, act: Act, steps: Steps, *, episodes: int, greedy: bool, generator: torch.Generator, seed: int,
+    env: TeamEnv,
+    act: Act,
+    steps: Steps,
+    *,
+    episodes: int,
+    greedy: bool,
+    generator: torch.Generator,
+    seed: int,
     watch: Sequence[Callable[[Frame], None]] = (),
-) -> dict[str, np.ndarray]:  # fmt: skip
+) -> dict[str, np.ndarray]:
     """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
 
     Args:
@@ -98,9 +105,12 @@ def play(
             names = sorted({name for row in rows for name in row})
             return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
     raise BadInput(
-        "attempts do not end", got=f"{MAX_STEPS} steps", expected="an environment with an end or a time limit",
-        where=env.name, do="truncate attempts after some steps; what was learned so far is in the checkpoints",
-    )  # fmt: skip
+        "attempts do not end",
+        got=f"{MAX_STEPS} steps",
+        expected="an environment with an end or a time limit",
+        where=env.name,
+        do="truncate attempts after some steps; what was learned so far is in the checkpoints",
+    )
 
 
 def random_act(team: TeamSpec) -> Act:

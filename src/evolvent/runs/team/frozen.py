@@ -53,13 +53,20 @@ def evaluate_team(
     rows = [[BASELINES.get(how, how), *_cells(result)] for how, result in {**played, **beside}.items()]
     live.table(
         f"{config.env}, weights frozen after update {state['update']}",
-        ["actions", "return [95 %]", "success", "length", "attempts"], rows,
-    )  # fmt: skip
+        ["actions", "return [95 %]", "success", "length", "attempts"],
+        rows,
+    )
     return {
-        "algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "seed": config.seed,
-        "update": state["update"], "n": played["greedy"]["n"], **played, **beside,
+        "algo": folder.manifest()["algo"],
+        "env": config.env,
+        "trained_on": trained.env,
+        "seed": config.seed,
+        "update": state["update"],
+        "n": played["greedy"]["n"],
+        **played,
+        **beside,
         "agents": list(run.env.team.agents),
-    }  # fmt: skip
+    }
 
 
 def _cells(result: Mapping[str, Any]) -> list[object]:

@@ -39,9 +39,12 @@ def decided(config: Any, folder: Path, *, resume: bool) -> bool:
         has = PART in checkpoint.part_names(newest)
         if asked is not None and asked != has:
             raise BadInput(
-                "these weights were trained otherwise", got=f"--normalise-obs {config.plan.normalise_obs}",
-                expected="on" if has else "off", where=f"--init {config.plan.init}", do="leave --normalise-obs out",
-            )  # fmt: skip
+                "these weights were trained otherwise",
+                got=f"--normalise-obs {config.plan.normalise_obs}",
+                expected="on" if has else "off",
+                where=f"--init {config.plan.init}",
+                do="leave --normalise-obs out",
+            )
         return has
     return envs.is_own(config.env) if asked is None else asked
 

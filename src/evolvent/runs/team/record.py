@@ -40,7 +40,10 @@ def stored(folder: Path) -> tuple[Rollout, dict[str, np.ndarray]]:
     """
     if not (folder / NAME).exists():
         raise BadInput(
-            "the run has recorded no rollout", got=str(folder), expected=f"{NAME}: arrays of a team in lockstep",
-            where="evolvent credit", do="take a run of a team (mat, mappo, coma…) made with this version",
-        )  # fmt: skip
+            "the run has recorded no rollout",
+            got=str(folder),
+            expected=f"{NAME}: arrays of a team in lockstep",
+            where="evolvent credit",
+            do="take a run of a team (mat, mappo, coma…) made with this version",
+        )
     return load_rollout(folder / NAME), load_columns(folder / NAME)

@@ -131,9 +131,15 @@ class TeamRun:
         self.generator = torch.Generator(self.device)
         self._each = config.envs * config.horizon
         self.shell = Shell(
-            folder, live, max(1, config.steps // self._each), config.plan.save_every, config.plan.eval_every,
-            resume=resume, evaluate=self.evaluate, state=self._state,
-        )  # fmt: skip
+            folder,
+            live,
+            max(1, config.steps // self._each),
+            config.plan.save_every,
+            config.plan.eval_every,
+            resume=resume,
+            evaluate=self.evaluate,
+            state=self._state,
+        )
         self.clock = self.shell.clock
         self._course, self._standing = Course(env, config.seed), dict[str, Any]()
         self._broken = False
@@ -242,16 +248,28 @@ class TeamRun:
         rows = self.folder.read_metrics()
         before = {
             how: {"name": BASELINES[how], "value": row["value"], "ci95": row["ci95"]}
-            for row in rows if (how := row.get("phase")) in BASELINES
-        }  # fmt: skip
+            for row in rows
+            if (how := row.get("phase")) in BASELINES
+        }
         summary = {
-            "algo": algo, "env": self.config.env, "seed": self.config.seed,
-            "score": {"name": "return, greedy", "value": final["value"], "ci95": final["ci95"],
-                      "higher_is_better": True},
-            "baseline": before.pop("random", {}), **before, "sampled": sampled, "greedy": final,
-            "steps": self._step, "updates": self.shell.update,
-            "agents": list(self.env.team.agents), "seconds": rows[-1]["t"],
-        }  # fmt: skip
+            "algo": algo,
+            "env": self.config.env,
+            "seed": self.config.seed,
+            "score": {
+                "name": "return, greedy",
+                "value": final["value"],
+                "ci95": final["ci95"],
+                "higher_is_better": True,
+            },
+            "baseline": before.pop("random", {}),
+            **before,
+            "sampled": sampled,
+            "greedy": final,
+            "steps": self._step,
+            "updates": self.shell.update,
+            "agents": list(self.env.team.agents),
+            "seconds": rows[-1]["t"],
+        }
         self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
         self.live.status("one more attempt, for a picture of what it does")
         self._film()
@@ -264,10 +282,15 @@ class TeamRun:
         waiting = Waiting(self.live, self._attempts(), env.team.limit)
         try:
             return play(
-                env, act, self.steps, episodes=config.plan.eval_episodes, greedy=how == "greedy",
-                generator=self._generator("eval", how), seed=seed_tree(config.seed, "eval"),
+                env,
+                act,
+                self.steps,
+                episodes=config.plan.eval_episodes,
+                greedy=how == "greedy",
+                generator=self._generator("eval", how),
+                seed=seed_tree(config.seed, "eval"),
                 watch=[waiting.watch, *watch],
-            )  # fmt: skip
+            )
         finally:
             env.close()
 
@@ -344,9 +367,11 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
         between = plan.save_every * config.horizon
         if env.team.limit > between and plan.save_every < run.shell.total:
             raise BadInput(
-                "attempts would never end: the environments restart with every checkpoint", got=f"{between} steps",
-                expected=f"at least the {env.team.limit} steps of an attempt", where="--save-every x --horizon",
-            )  # fmt: skip
+                "attempts would never end: the environments restart with every checkpoint",
+                got=f"{between} steps",
+                expected=f"at least the {env.team.limit} steps of an attempt",
+                where="--save-every x --horizon",
+            )
         try:
             yield run
         except EnvError:

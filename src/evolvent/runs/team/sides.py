@@ -88,11 +88,13 @@ def check_one_side(config: Any, agents: Sequence[str], rewards: Rewards) -> None
     ours = ", ".join(str(agents[k]) for k in first)
     theirs = ", ".join(str(name) for k, name in enumerate(agents) if k not in first)
     raise BadInput(
-        "these agents are no team: some earn at the expense of others", got=f"{ours} against {theirs}: {said}",
-        expected="agents that want the same; all are trained on the mean of their rewards", where=f"--env {config.env}",
+        "these agents are no team: some earn at the expense of others",
+        got=f"{ours} against {theirs}: {said}",
+        expected="agents that want the same; all are trained on the mean of their rewards",
+        where=f"--env {config.env}",
         do="choose a cooperative scenario; of a game of your own, let one side be played inside the environment; "
         "--opposed trains on the mean all the same",
-    )  # fmt: skip
+    )
 
 
 def _named_sides(agents: Sequence[str]) -> tuple[list[int], str] | None:

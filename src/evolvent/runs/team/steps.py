@@ -135,13 +135,20 @@ class Steps:
         steps = slice(0, self.t)
         active = None if self.active is None else _numpy(self.active[steps])
         rollout = Rollout(
-            obs_TBAD=_numpy(self.obs[steps]), action_TBA=_numpy(self.action), reward_TBA=_numpy(self.reward),
-            terminated_TB=_numpy(self.terminated), truncated_TB=_numpy(self.truncated), value_TBA=_numpy(value),
-            logp_TBA=_numpy(self.logp.sum(-1)), mask_TBA=active, bootstrap_BA=_numpy(last),
-            final_value_TBA=_numpy(self.final_value), agents=self.team.agents,
+            obs_TBAD=_numpy(self.obs[steps]),
+            action_TBA=_numpy(self.action),
+            reward_TBA=_numpy(self.reward),
+            terminated_TB=_numpy(self.terminated),
+            truncated_TB=_numpy(self.truncated),
+            value_TBA=_numpy(value),
+            logp_TBA=_numpy(self.logp.sum(-1)),
+            mask_TBA=active,
+            bootstrap_BA=_numpy(last),
+            final_value_TBA=_numpy(self.final_value),
+            agents=self.team.agents,
             available_TBAN=None if self.available is None else _numpy(self.available[steps]),
             state_TBS=_numpy(self.state[steps]) if self.team.state_dim else None,
-        )  # fmt: skip
+        )
         return Batch(self.view(steps), self.action, self.logp, self.value, self.kept, rollout)
 
     def begin(self) -> View:
@@ -181,9 +188,11 @@ class Steps:
             None if mask is None else mask[rows] for mask in (frame.final_available_BAN, frame.final_active_BA)
         )
         view = self._view(
-            self._with_ids(obs), self._state(obs, state).to(self.device), self._all_available(available, len(obs)),
+            self._with_ids(obs),
+            self._state(obs, state).to(self.device),
+            self._all_available(available, len(obs)),
             None if active is None else torch.from_numpy(active).to(self.device),
-        )  # fmt: skip
+        )
         return torch.from_numpy(rows).to(self.device), view
 
     def _with_ids(self, obs_BAD: np.ndarray) -> Tensor:

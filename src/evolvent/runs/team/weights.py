@@ -47,9 +47,12 @@ def load_parts(folder: Path, parts: Mapping[str, Any], trained_on: str, env: str
     newest = checkpoint.latest(folder / "checkpoints")
     if newest is None:
         raise BadInput(
-            "the run has no checkpoint", got=str(folder), expected="a run of a team that has saved one",
-            where="checkpoints/", do="let it come to its first checkpoint (--save-every)",
-        )  # fmt: skip
+            "the run has no checkpoint",
+            got=str(folder),
+            expected="a run of a team that has saved one",
+            where="checkpoints/",
+            do="let it come to its first checkpoint (--save-every)",
+        )
     adopting = {
         name: SimpleNamespace(load_state_dict=part.adopt) for name, part in parts.items() if hasattr(part, "adopt")
     }
@@ -60,9 +63,11 @@ def load_parts(folder: Path, parts: Mapping[str, Any], trained_on: str, env: str
             raise
         inside = " ".join(str(error.got).split())  # it may be an error's text of several lines
         raise ModelError(
-            "the weights do not fit this environment", got=f"trained on {trained_on}; {inside}", expected=env,
+            "the weights do not fit this environment",
+            got=f"trained on {trained_on}; {inside}",
+            expected=env,
             where=str(newest),
             do="a joint policy, or one actor for all, fits a team of another size where an agent's observation and "
             "actions keep theirs and are of the same kind (choices, numbers): train with --no-ids, since the one-hot "
             "number of an agent grows with the team",
-        ) from error  # fmt: skip
+        ) from error

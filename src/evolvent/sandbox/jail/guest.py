@@ -21,8 +21,22 @@ CHANNEL = 3
 """File descriptor of the calls and answers of ``serve``; files of the host that were shared come after it."""
 
 
-_STARTUP = {*sys.builtin_module_names, "abc", "codecs", "encodings", "genericpath", "io", "os", "posixpath", "site",
-            "stat", "zipimport", "_collections_abc", "_sitebuiltins", "__main__"}  # fmt: skip
+_STARTUP = {
+    *sys.builtin_module_names,
+    "abc",
+    "codecs",
+    "encodings",
+    "genericpath",
+    "io",
+    "os",
+    "posixpath",
+    "site",
+    "stat",
+    "zipimport",
+    "_collections_abc",
+    "_sitebuiltins",
+    "__main__",
+}
 """Modules that a fresh Python has loaded before it looks into the program's folder."""
 
 

@@ -202,9 +202,26 @@ def install(program: bytes, pid: int, *, notify: bool) -> int:
 
 
 NAMES = {number: name for name, number in NUMBERS.items()}
-_NOT_PERMITTED = frozenset(NUMBERS[n] for n in (*_REFUSED, "clone", "kill", "tgkill", "prlimit64", "sched_setaffinity",
-    "fcntl", "socketpair", "truncate", "open", "openat", "mmap", "close_range", "getsockopt")
-    if n in NUMBERS)  # fmt: skip
+_NOT_PERMITTED = frozenset(
+    NUMBERS[n]
+    for n in (
+        *_REFUSED,
+        "clone",
+        "kill",
+        "tgkill",
+        "prlimit64",
+        "sched_setaffinity",
+        "fcntl",
+        "socketpair",
+        "truncate",
+        "open",
+        "openat",
+        "mmap",
+        "close_range",
+        "getsockopt",
+    )
+    if n in NUMBERS
+)
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
 
 

@@ -76,12 +76,22 @@ class World:
     def addresses(self) -> dict[str, Any]:
         """What an attempt is told."""
         return {
-            "secret_file": str(self.home / "secret"), "folder": str(self.home),
-            "victim_file": str(self.home / "victim"), "link": str(self.link),
-            "library": str(self.library / "lib.py"), "package": _package(), "mark": self.mark,
-            "tmp": tempfile.gettempdir(), "victim": self.victim.pid, "harness": self.harness.pid, "shm": self.shm,
-            "shm_key": self.shm_key, "nap": self.nap, "rooted": os.geteuid() == 0, **self.ports,
-        }  # fmt: skip
+            "secret_file": str(self.home / "secret"),
+            "folder": str(self.home),
+            "victim_file": str(self.home / "victim"),
+            "link": str(self.link),
+            "library": str(self.library / "lib.py"),
+            "package": _package(),
+            "mark": self.mark,
+            "tmp": tempfile.gettempdir(),
+            "victim": self.victim.pid,
+            "harness": self.harness.pid,
+            "shm": self.shm,
+            "shm_key": self.shm_key,
+            "nap": self.nap,
+            "rooted": os.geteuid() == 0,
+            **self.ports,
+        }
 
     def try_out(self, attempt: Attempt, sandbox: Sandbox) -> Outcome:
         """Run one attempt, and look at the world."""
