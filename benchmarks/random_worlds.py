@@ -44,6 +44,7 @@ WITHIN, WORST = -0.01, -0.05  # what the default may lose: on average, and in it
 PARTS: dict[str, tuple[dict[str, Any], bool]] = {
     "the action told": ({}, False),
     "a source's record": ({"strength": 1e9}, True),
+    "the discount": ({"discount": 1.0}, True),
     "hiding": ({"hide": 0.0}, True),
     "a pool of 10, not 40": ({"pool": 40}, True),
 }
@@ -74,7 +75,8 @@ class WithMemory:
 
     def __init__(self, options: Options, arm: str, seed: int) -> None:
         changed, self._told = PARTS.get(arm, ({}, True))
-        policy = preset("memlift" if arm in PARTS else arm, k=options.k, pool=max(10, options.k), **changed)
+        settings = {"k": options.k, "pool": max(10, options.k)} | changed
+        policy = preset("memlift" if arm in PARTS else arm, **settings)
         self._memory = Memory(policy=policy, embedder=_embedder(options.embedder), seed=seed)
         self._notes: dict[str, Note] = {}
 

@@ -43,7 +43,7 @@ def test_the_posterior_by_hand():
     """Two outcomes of the second, at its task and .1 off; the source has two tried memories that realised 1 in all."""
     pool = pool_of((0.9, 0.8), {2: [Past(0.8, 1.0, 1.0), Past(0.7, 0.0, 0.5)]}, sources={"self": (2.0, 1.0)})
     record, e = (4.0 * 1.0 + 1.0) / 6.0, np.exp(-1.0)
-    second = (3.0 * record * e + 1.0) / (3.0 + 1.0 + 0.5 * e)
+    second = (3.0 * record * e + 1.0) / (3.0 + 1.0 + 0.9 * 0.5 * e)
     np.testing.assert_allclose(memlift.expected(CONFIG, pool), [record, second])
 
 
@@ -67,7 +67,7 @@ def test_without_outcomes_the_nearest_comes_first_and_of_equals_the_newest():
 
 def test_what_promises_less_than_half_of_the_best_is_hidden_until_that_fails():
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8))).best == [0]  # e^-1
-    failed = {1: [Past(0.9, 0.0, 1.0)] * 6}
+    failed = {1: [Past(0.9, 0.0, 1.0)] * 12}
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8), failed)).best == [1, 0]
 
 
@@ -109,6 +109,18 @@ def test_many_recalls_at_once_are_what_they_are_one_by_one(memory):
     many = memory.recall_many(tasks)
     assert [recall.ids for recall in many] == one
     assert [int(recall.id[1:]) for recall in many] == [*range(int(many[0].id[1:]), int(many[0].id[1:]) + 70)]
+
+
+@pytest.mark.parametrize("good", [3, 16])
+@pytest.mark.parametrize("other", ["untried", "tried"])
+def test_what_worked_for_long_and_fails_now_gives_way_soon(good, other):
+    """An answer that changed: four failures are enough, however many successes came before."""
+    row = Loaded(Value(0.5, n=good + 4, sum_r=float(good)), 1.0, False, "self")
+    rows = [row, Loaded(Value(1.0), 1.0, False, "self")]
+    history = {1: [*[Past(0.9, 0.0, 1.0)] * 4, *[Past(0.9, 1.0, 1.0)] * good][:16]}
+    if other == "tried":
+        history[2] = [Past(0.9, 1.0, 1.0)]
+    assert memlift.rank(CONFIG, pool_of((0.9, 0.9), history, rows=rows, k=1, sources={"self": (9.0, 7.0)})).best == [1]
 
 
 def test_a_start_that_was_given_is_the_prior_and_not_the_record_of_the_source():

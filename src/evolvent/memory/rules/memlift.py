@@ -1,15 +1,15 @@
 """memlift, our own and the default: shown is what promises most, by outcomes where there are some, by nearness else.
 
-    expected(m) = (n0 prior(m) + sum_j w_j d_j R_j) / (n0 + sum_j w_j d_j)
+    expected(m) = (n0 prior(m) + sum_j g^j w_j d_j R_j) / (n0 + sum_j g^j w_j d_j)
     prior(m) = P(m) exp(-max(0, s_max - s(m)) / l),   d_j = exp(-|s_j - s(m)| / l)
 
 The expected success of showing a memory is a posterior mean. Before any outcome it is the track record ``P`` of its
 source, and falls with how much farther from the task it is (cosine ``s``) than the nearest that does not seem to fail
-always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and
-less where the task there was another one: ``s_j`` is its cosine to that task. The k that promise most are shown, of
-equals the nearest, then the newest; what promises less than ``hide`` of the best is not. ``w``: the share of the action
-that took after it, if the action is told (of a failure no more than by its place), else 1 for the first in the prompt
-and ½ for the others.
+always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), less
+for each that is newer (``g``), and less where the task there was another one: ``s_j`` is its cosine to that task. The
+k that promise most are shown, of equals the nearest, then the newest; what promises less than ``hide`` of the best is
+not. ``w``: the share of the action that took after it, if the action is told (of a failure no more than by its place),
+else 1 for the first in the prompt and ½ for the others.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
 can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
@@ -54,6 +54,9 @@ class Config(Policy):
     length: float = 0.25
     """Difference in relevance over which that expectation, and what an outcome says, falls to 37 %; 1 is from the gate
     to a cosine of 1."""
+    discount: float = 0.9
+    """What an outcome counts beside the next newer one: answers change (discounted means for bandits that change,
+    Garivier and Moulines 2011)."""
     hide: float = 0.2
     """What promises less than this share of the best is not shown."""
     strength: float = 4.0
@@ -70,7 +73,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "hide", "alpha", "omit", "omit_harmful")
+        within(self, 0.0, 1.0, "discount", "hide", "alpha", "omit", "omit_harmful")
         within(self, 0.0, np.inf, "prior_n0", "length", "omit_n0", "strength", inside=True)
         if self.omit >= 1.0 or self.omit_harmful >= 1.0:
             raise BadInput(
@@ -122,8 +125,8 @@ def expected(config: Config, pool: Candidates) -> np.ndarray:
         record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
         prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
         total, n = config.prior_n0 * prior * math.exp(min(0.0, here - near) / length), config.prior_n0
-        for there, reward, weight in pool.history.get(id_, ()):
-            counts = weight * math.exp(-abs(there - here) / length)
+        for j, (there, reward, weight) in enumerate(pool.history.get(id_, ())):
+            counts = config.discount**j * weight * math.exp(-abs(there - here) / length)
             total, n = total + counts * (reward - lo) / (hi - lo), n + counts
         share_N[i] = total / n
     return share_N
