@@ -13,7 +13,7 @@ ROWS = (
     ("search as it comes, p99", "milliseconds", "search_{}", "ms99"),
     ("its recall@10", "recall_at_10", "search_{}", "share"),
     ("recall of memrl with its durable receipt, p50", "milliseconds", "recall_memrl_{}", "ms"),
-    ("recall of memlift (hybrid relevance), p50", "milliseconds", "recall_memlift_{}", "ms"),
+    ("recall of memlift (the rule until 27 November), p50", "milliseconds", "recall_memlift_{}", "ms"),
     ("open the store, and the first recall", "milliseconds", "open_and_first_recall_auto_{}", "ms"),
     ("resident memory, bytes a memory", "bytes_per_memory", "auto_{}", "n"),
     ("`remember_many`, memories a second", "per_second", "remember_many_{}", "n"),
