@@ -1,13 +1,13 @@
 """The default memory in worlds drawn at random, against similarity, memrl, no memory and the best there is.
 
-    python benchmarks/random_worlds.py --first 20000 --draws 200     # the judgement
+    python benchmarks/random_worlds.py --first 30000 --draws 150     # the judgement
     python benchmarks/random_worlds.py --first 0 --draws 100 --arms …  # development
 
-Rules are developed on seeds 0 to 199; those from 20,000 on are for one judgement and are not looked at while a rule is
-chosen (10,000 to 10,249 were for the judgement of the version before). Success is the *expected* success by the world's
-own probabilities, over the whole stream: realised outcomes of identical rules differ by more than what is to be seen.
-Every arm goes through the real ``Memory``, with a store in memory; ``random_world.py`` says what is drawn. Rows that
-are there are not run again; ``--render`` writes the pages.
+Rules are developed on seeds 0 to 199; those from 30,000 on are for one judgement and are not looked at while a rule is
+chosen (10,000 to 10,249 and 20,000 to 20,199 were for the judgements of versions before). Success is the *expected*
+success by the world's own probabilities, over the whole stream: realised outcomes of identical rules differ by more
+than what is to be seen. Every arm goes through the real ``Memory``, with a store in memory; ``random_world.py`` says
+what is drawn. Rows that are there are not run again; ``--render`` writes the pages.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from evolvent.memory.policies import preset
 HERE = Path(__file__).parent
 SOURCE, PAGE = HERE / "results" / "random_worlds.json", HERE.parent / "docs" / "results" / "random-worlds.md"
 GUIDE = HERE.parent / "docs" / "memlift.md"
-JUDGEMENT = 20_000  # first seed of the draws that decide
+JUDGEMENT = 30_000  # first seed of the draws that decide
 ARMS = ("rag", "memrl", "memlift")
 MEASURES = {"stream": "while learning", "late": "last third", "frozen": "frozen"}
 WITHIN, WORST = -0.01, -0.05  # what the default may lose: on average, and in its tenth quantile
@@ -261,7 +261,7 @@ def guide(rows: Sequence[dict[str, Any]]) -> list[str]:
 def _arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--first", type=int, default=JUDGEMENT, help="first seed")
-    p.add_argument("--draws", type=int, default=200)
+    p.add_argument("--draws", type=int, default=150)
     p.add_argument("--arms", nargs="+", default=list(ARMS), choices=[*ARMS, *PARTS])
     p.add_argument("--runs", type=int, default=2, help="runs of a draw, which differ in luck")
     p.add_argument("--out", default=str(SOURCE))
