@@ -111,11 +111,13 @@ def main() -> None:
     """Run the missing rows, then write the pages."""
     a = _arguments()
     path = Path(a.out)
-    rows = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
+    stored = json.loads(path.read_text("utf-8")) if path.exists() else {"rows": []}
+    rows = stored["rows"]
     have = {(r["draw"], r["arm"]) for r in rows if r["arm"] not in a.redo}
     rows = [r for r in rows if r["arm"] not in a.redo or not a.first <= r["draw"] < a.first + a.draws]
     start = time.perf_counter()
-    about = {"command": " ".join(["python", "benchmarks/random_worlds.py", *sys.argv[1:]]), **provenance()}
+    command = " ".join(["python", "benchmarks/random_worlds.py", *sys.argv[1:]])
+    about = stored["made"] if a.render else {"command": command, **provenance()}
     for i, seed in enumerate([] if a.render else range(a.first, a.first + a.draws)):
         for arm in a.arms:
             if (seed, arm) not in have:
