@@ -27,9 +27,9 @@ def test_a_correction_takes_the_place_of_what_failed_and_gives_it_back():
         new = memory.remember(TASK, "SELECT net", source="reviewer")
         assert memory.recall(TASK).ids == [new]
         for _ in range(6):
-            memory.settle(r := memory.recall(TASK), 0.0)
-            if r.ids == [old]:
+            if (r := memory.recall(TASK)).ids == [old]:
                 break
+            memory.settle(r, 0.0)
         assert r.ids == [old] and memory.recall(TASK, frozen=True).ids == [old]
 
 
