@@ -46,13 +46,13 @@ def check_tasks(env, tasks):
 def test_generated_programs_are_broken_in_one_line_and_can_be_repaired():
     env = program.make("repair", kinds=4)
     check_env(env)
-    tasks = env.tasks("train", 10, 0)
+    tasks = env.tasks("train", 6, 0)
     check_tasks(env, tasks)
     for task in tasks:
         problem = env.problem(task)
         lines = zip(problem.given.splitlines(), problem.source.splitlines(), strict=True)
         assert sum(a != b for a, b in lines) == 1
-    parts = [{t.meta["program"] for t in env.tasks(split, 200, 1)} for split in ("train", "heldout")]
+    parts = [{t.meta["program"] for t in env.tasks(split, 60, 1)} for split in ("train", "heldout")]
     assert parts[0] and parts[1] and not parts[0] & parts[1]
     env.close()
 

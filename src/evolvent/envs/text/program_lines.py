@@ -52,11 +52,14 @@ def _other(function: Callable[..., Any], case: Case) -> bool:
             raise TimeoutError("too many lines")
         return count
 
-    before = sys.gettrace()
-    sys.settrace(count)
+    # of the program alone: CPython 3.11 was seen to hang for ever where the copy was counted, too
+    inputs, before = copy.deepcopy(case.inputs), sys.gettrace()
     try:
-        return not same(function(*copy.deepcopy(case.inputs)), case.expected)
+        sys.settrace(count)
+        try:
+            result = function(*inputs)
+        finally:
+            sys.settrace(before)
+        return not same(result, case.expected)
     except (ArithmeticError, LookupError, TypeError, ValueError, NameError, TimeoutError, AttributeError):
         return True
-    finally:
-        sys.settrace(before)
