@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import select
 import signal
 import threading
 import time
@@ -33,16 +34,22 @@ def folder(tmp_path):
 @contextlib.contextmanager
 def child(act):
     """A process that has done ``act`` and waits; its number, and what ends it for good."""
-    told, tell = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            act(lambda: os.write(tell, b"1"))
-            os.write(tell, b"1")
-            time.sleep(60)
-        finally:
-            os._exit(1)
-    os.close(tell)
+    for _ in range(3):  # a fork of a process with threads may wait for ever for one that it does not have
+        told, tell = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                act(lambda tell=tell: os.write(tell, b"1"))
+                os.write(tell, b"1")
+                time.sleep(60)
+            finally:
+                os._exit(1)
+        os.close(tell)
+        if select.select([told], [], [], 20)[0]:
+            break
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(told)
     assert os.read(told, 1) == b"1"
     os.close(told)
 
