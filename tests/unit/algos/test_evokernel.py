@@ -25,7 +25,7 @@ from evolvent.evaluate.pages.report import write_report
 from evolvent.models.served.scripted import Scripted
 from evolvent.runs.programs import seat
 from evolvent.runs.programs.words import PRACTICES, TEMPLATES, lesson_of
-from sample_programs_run import FAST, KERNELS, Writer, begin, live, played, quick
+from sample_programs_run import FAST, KERNELS, Writer, begin, live, played, replaced
 
 (GOOD,) = (lesson for lesson in PRACTICES if FAST in lesson)
 
@@ -40,8 +40,8 @@ def quick_clock(monkeypatch):
     """A clock that says the same, and a judge that draws the same: what it drew stands in its words."""
     judge = kernels.Bench.judge
     monkeypatch.setattr(kernels.Bench, "judge", lambda self, *given, **more: judge(self, *given, **{"seed": 0, **more}))
-    with quick():
-        yield
+    for name, other in replaced().items():  # by the fixture that tests replace more with: it is undone in order
+        monkeypatch.setattr(kernels, name, other)
 
 
 def rows(path):
