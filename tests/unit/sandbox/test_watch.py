@@ -124,7 +124,7 @@ def as_another(found):
 def test_what_has_no_name_is_counted_open_and_mapped_and_without_the_first_thread(tmp_path, proc, folder):
     for act in (lambda _: holds(tmp_path), lambda told: without_its_first_thread(tmp_path, told)):
         with child(act) as (pid, _):
-            assert watch.deleted_bytes(proc, [pid], folder, 7 * MB) == 8 * MB
+            assert 8 * MB <= watch.deleted_bytes(proc, [pid], folder, 7 * MB) < 9 * MB  # of a fork of this process
             assert watch.use(proc, [pid]).memory > 8 * MB
 
 
