@@ -114,10 +114,10 @@ def test_many_recalls_at_once_are_what_they_are_one_by_one(memory):
 @pytest.mark.parametrize("good", [3, 16])
 @pytest.mark.parametrize("other", ["untried", "tried"])
 def test_what_worked_for_long_and_fails_now_gives_way_soon(good, other):
-    """An answer that changed: four failures are enough, however many successes came before."""
-    row = Loaded(Value(0.5, n=good + 4, sum_r=float(good)), 1.0, False, "self")
+    """An answer that changed: two failures are enough, however many successes came before."""
+    row = Loaded(Value(0.5, n=good + 2, sum_r=float(good)), 1.0, False, "self")
     rows = [row, Loaded(Value(1.0), 1.0, False, "self")]
-    history = {1: [*[Past(0.9, 0.0, 1.0)] * 4, *[Past(0.9, 1.0, 1.0)] * good][:16]}
+    history = {1: [*[Past(0.9, 0.0, 1.0)] * 2, *[Past(0.9, 1.0, 1.0)] * good][:16]}
     if other == "tried":
         history[2] = [Past(0.9, 1.0, 1.0)]
     assert memlift.rank(CONFIG, pool_of((0.9, 0.9), history, rows=rows, k=1, sources={"self": (9.0, 7.0)})).best == [1]

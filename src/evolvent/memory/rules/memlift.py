@@ -45,7 +45,7 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class Config(Policy):
-    """Settings of memlift, chosen in random worlds and judged in others (docs/memlift.md)."""
+    """Settings of memlift, chosen in random worlds, the discount in others too; judged in others (docs/memlift.md)."""
 
     name: str = "memlift"
     q_init: float | Literal["low", "middle", "high"] = "high"
