@@ -10,6 +10,10 @@ import pytest
 from postgres_server import server
 
 _NUMBER = count()
+# two workers of two threads each wait for one another on two cores: a token then takes up to ten times as long
+if "PYTEST_XDIST_WORKER" in os.environ:
+    for variable in ("EVOLVENT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
 # some tests are of benchmarks; where these are not beside the tests (an sdist), they are skipped
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
