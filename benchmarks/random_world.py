@@ -36,6 +36,7 @@ class Options:
     wrong: float  # share of notes that are wrong, also of corrections
     outdated: float  # share of cases with an older note that is wrong now
     corrected: float  # share of told failures after which a note is written
+    own: float  # share of told successes after which the agent writes what it did
     drift: float  # share of cases whose answer changes at half time
     base: float
     gain: float  # what the right notes add
@@ -94,6 +95,7 @@ def draw(seed: int) -> Options:
         "bank": round(float(np.exp(r.uniform(np.log(20), np.log(2000))))),
         "tasks": int(r.integers(200, 501)),
         "embedder": "hash" if r.random() < 0.25 else "all-MiniLM-L6-v2",
+        "own": float(r.uniform(0.2, 1.0)) * bool(r.random() < 0.5),
     }
     return Options(**settings)
 
@@ -222,6 +224,15 @@ class World:
         for case in self.changed:
             self.answer[case] += 1
 
+    def lesson(self, task: Task, followed: Sequence[Note], luck: np.ndarray) -> Note:
+        """What is written after a task: of the notes that were followed one, else what somebody thinks to be right."""
+        o = self.options
+        if followed:
+            return followed[int(luck[5] * len(followed))]._replace(key=task.text)
+        part = task.parts[int(luck[5] * len(task.parts))]
+        wrong = luck[4] < o.wrong
+        return self.note(task.text, task.case, part, -1 - int(luck[4] * 1e4) % 3 if wrong else self.answer[task.case])
+
     # ------------------------------------------------------------------------------------------------- the agent
     def reads(self, task: Task, shown: Sequence[Note]) -> list[Read]:
         """What an agent makes of notes, in their order: every way, with its probability."""
@@ -304,10 +315,9 @@ def run(world: World, subject: Subject) -> dict[str, Any]:
         if luck[2] < o.told:
             action = " ".join(note.body for note in way.followed) or f"own attempt at {task.text}"
             due = (receipt, reward, action if o.action else None)
-            failed = reward == 0.0 and luck[3] < o.corrected
-            part = task.parts[int(luck[5] * len(task.parts))]
-            answer = -1 - int(luck[4] * 1e4) % 3 if luck[4] < o.wrong else world.answer[task.case]
-            late.append((t + o.delay, (due, world.note(task.text, task.case, part, answer) if failed else None)))
+            written = luck[3] < (o.own if reward else o.corrected)
+            note = world.lesson(task, way.followed if reward else (), luck) if written else None
+            late.append((t + o.delay, (due, note)))
         while late and late[0][0] <= t:
             due, note = late.popleft()[1]
             subject.settle(*due)

@@ -19,11 +19,10 @@ from synthetic_worlds import VectorTable
 
 from evolvent.core.config import config_hash
 from evolvent.core.seeding import rng
-from evolvent.memory.candidates import Found, Records, Request
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy, rule_of
+from evolvent.memory.policies import Policy
 
-DIM, CHECKS, BLOCKS = 48, 6, 14  # length of vectors, times that alarms are counted, points of a curve
+DIM, BLOCKS = 48, 14  # length of vectors, points of a curve
 
 
 @dataclass(frozen=True)
@@ -86,8 +85,6 @@ class Agent(Protocol):
     def see(self, question: str, room: int) -> tuple[Any, list[str]]: ...
 
     def learn(self, receipt: Any, reward: float | None, action: str | None) -> None: ...
-
-    def flagged(self, question: str) -> set[str]: ...
 
 
 class World:
@@ -193,26 +190,6 @@ class WithMemory:
     def learn(self, receipt: Any, reward: float | None, action: str | None) -> None:
         self.memory.settle(receipt, reward, action=action if self.use else None)
 
-    def flagged(self, question: str) -> set[str]:
-        """Bodies of what recall would withhold because it is known to harm, of all memories of this kind."""
-        bank = self.memory.bank
-        request = Request(
-            task=question,
-            k=self.policy.k,
-            stage="solve",
-            policy=self.policy,
-            kinds=None,
-            filter=(),
-            seed=None,
-            frozen=False,
-            is_test=True,
-        )
-        body = {int(m.id[1:]): m.body for m in self.memory.items() if m.key.split()[0] == question.split()[0]}
-        with bank.store.session() as db:
-            pool = Records(db, bank, request, list(body)).pool(Found.of(list(body)))
-        harmful = rule_of(self.policy).rank(self.policy, pool).harmful if body else ()
-        return {body[pool.ids[i]] for i in harmful}
-
 
 class Oracle:
     """Knows what helps: it sees the right advice as soon as there is any, and nothing else."""
@@ -232,9 +209,6 @@ class Oracle:
     def learn(self, receipt: Any, reward: float | None, action: str | None) -> None:
         pass
 
-    def flagged(self, question: str) -> set[str]:
-        return set()
-
 
 # ------------------------------------------------------------------------------------------------------------ the loop
 def run(world: World, agent: Agent) -> dict[str, Any]:
@@ -243,18 +217,14 @@ def run(world: World, agent: Agent) -> dict[str, Any]:
     Returns:
         success: mean probability of success. regret, late, after: mean shortfall to what the best advice in the store
         would have given: over all tasks, the last third, and the sixth that follows the drift. seen: memories in sight.
-        false_alarms: share of the advice that did not hurt and was withheld as harmful at any of six times.
-        alarms: share of the advice that hurts and is so withheld at the end (none where nothing hurts).
-        curve: regret in each fourteenth of the tasks. false_curve, caught_curve: false_alarms and alarms at each look.
+        curve: regret in each fourteenth of the tasks.
     """
     o, chances, best, seen = world.options, [], [], 0
     stored = [dict.fromkeys(body for _, body in rows) for rows in world.start]
-    ever, harmless = set[str](), set[str]()
     for rows in world.start:
         for key, body in rows:
             agent.write(key, body, (), "bank")
     waiting: deque[tuple[int, Any, float | None, str | None]] = deque()
-    caught, false = list[float | None](), list[float]()
     for t, which in enumerate(world.order):
         version = int(o.drift and t >= o.tasks // 2)
         if isinstance(agent, Oracle):
@@ -286,9 +256,6 @@ def run(world: World, agent: Agent) -> dict[str, Any]:
             if body is not None:
                 stored[kind][body[0]] = None
                 agent.write(question, body[0], receipt if body[1] == "self" else (), body[1])
-        if (t + 1) % (o.tasks // CHECKS) == 0:
-            caught.append(_alarms(world, agent, stored, version, ever, harmless))
-            false.append(len(ever) / max(1, len(harmless)))
     regret = np.array(best) - np.array(chances)
     half, n = o.tasks // 2, o.tasks
     return {
@@ -296,12 +263,8 @@ def run(world: World, agent: Agent) -> dict[str, Any]:
         "regret": float(regret.mean()),
         "late": float(regret[-(n // 3) :].mean()),
         "after": float(regret[half : half + n // 6].mean()) if o.drift else None,
-        "false_alarms": false[-1],
-        "alarms": caught[-1],
         "seen": seen / n,
         "curve": [round(float(block.mean()), 4) for block in np.array_split(regret, BLOCKS)],
-        "false_curve": false,
-        "caught_curve": caught,
     }
 
 
@@ -337,21 +300,3 @@ def _lesson(
         return None
     mistaken = luck[7] < (world.options.mistaken or 0.0)
     return body_of(Advice(kind, "wrong" if mistaken else "right", version), f"q{number}"), "reviewer"
-
-
-def _alarms(
-    world: World, agent: Agent, stored: Sequence[dict[str, None]], version: int, ever: set[str], harmless: set[str]
-) -> float | None:
-    """Count alarms: adds to ``ever`` what was withheld though it does not hurt; returns the share that is caught."""
-    hurts = caught = 0
-    for kind, bodies in enumerate(stored):
-        flagged = agent.flagged(world.keys[kind][0])
-        for body in bodies:
-            if world.effect(advice_of(body), version) < 0.0:
-                hurts += 1
-                caught += body in flagged
-            else:
-                harmless.add(body)
-                if body in flagged:
-                    ever.add(body)
-    return caught / hurts if hurts else None

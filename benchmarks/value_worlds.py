@@ -2,7 +2,7 @@
 
     python benchmarks/value_worlds.py [--seeds 6] [--redo memlift] [--part judgement first] [--worlds …] [--quick]
 
-Of the shipped rule only the discount was chosen here (``random_worlds.py`` is where it was judged). All policies
+Of the shipped rule only ``hazard`` was seen here, too (``random_worlds.py`` is where it was judged). All policies
 choose among the same candidates (gate, pool, relevance and margin of the shipped default), in the real ``Memory`` with
 a store in memory. Rows that are there are not run again; ``--render`` writes the page alone.
 """
@@ -174,7 +174,7 @@ def page(rows: list[dict[str, Any]]) -> str:
         "empty and grows by corrections and own successes; the agent follows one of what it sees. **Late regret**:",
         "mean shortfall, in the last third, of the probability of success to what the best advice in the store",
         "would have given. Lower is better; the oracle has 0. `memlift` is the default as it ships, of which only",
-        "the discount was chosen here (docs/memlift.md); differences are paired by seed, with a 95 % bootstrap",
+        "`hazard` was seen here, too (docs/memlift.md); differences are paired by seed, with a 95 % bootstrap",
         "interval over seeds (bold: without 0). *Before*: the rule until 27 November, which was made in worlds like",
         "these, among its own candidates.",
         "",

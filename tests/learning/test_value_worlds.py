@@ -48,7 +48,7 @@ def test_the_oracle_regrets_nothing_and_drift_is_an_event():
     for changed in ({}, {"drift": True}, {"mistaken": 0.3, "follows": "one", "drift": True}):
         world = World(Options(tasks=120, **changed), 1)
         found = run(world, Oracle(world))
-        assert found["regret"] == pytest.approx(0.0, abs=1e-12) and found["false_alarms"] == 0.0
+        assert found["regret"] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_default_beats_similarity_where_similarity_misleads():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, TypeVar
 
 import numpy as np
@@ -77,3 +79,39 @@ def kernel_mean(weight: ArrayLike, value_M: ArrayLike, start: float, *, prior: f
     """
     w, q_M = np.asarray(weight, np.float64), np.asarray(value_M, np.float64)
     return (w @ q_M + prior * start) / (w.sum(-1) + prior)
+
+
+def mean_since_change(
+    won: float, n: float, counts: Sequence[float], shares: Sequence[float], *, hazard: float
+) -> float:
+    """Posterior mean of a success rate that may have changed within its newest outcomes.
+
+    The run length posterior of Adams and MacKay (arXiv 0710.3742) over the newest change alone: outcomes since then
+    have one rate, those before it another. When it was is judged under uniform priors on both (under a start that is
+    sure of success, failures would be taken for those of an earlier rate); the mean since then has the prior's
+    outcomes beside its own. Outcomes need not be whole: a likelihood is raised to what its outcome counts.
+
+    Args:
+        won: successes that the prior counts for, ``0 <= won <= n``.
+        n: outcomes that it counts for, above 0.
+        counts: what each outcome counts, newest first.
+        shares: success of each, 0 to 1.
+        hazard: probability of a change between two outcomes, below 1; at 0 all outcomes count alike.
+    """
+    good = list(accumulate((c * x for c, x in zip(counts, shares, strict=True)), initial=0.0))
+    bad = list(accumulate((c * (1.0 - x) for c, x in zip(counts, shares, strict=True)), initial=0.0))
+    if hazard <= 0.0 or len(counts) < 2:
+        return (won + good[-1]) / (n + good[-1] + bad[-1])
+    runs = range(1, len(counts) + 1)
+    logp = [(r - 1) * math.log1p(-hazard) + _log_evidence(good[r], bad[r]) for r in runs]
+    for r in runs[:-1]:
+        logp[r - 1] += math.log(hazard) + _log_evidence(good[-1] - good[r], bad[-1] - bad[r])
+    top = max(logp)
+    weight = [math.exp(x - top) for x in logp]
+    means = [(won + good[r]) / (n + good[r] + bad[r]) for r in runs]
+    return sum(w * mean for w, mean in zip(weight, means, strict=True)) / sum(weight)
+
+
+def _log_evidence(good: float, bad: float) -> float:
+    """``log ∫ p^good (1-p)^bad dp``."""
+    return math.lgamma(1.0 + good) + math.lgamma(1.0 + bad) - math.lgamma(2.0 + good + bad)

@@ -1,6 +1,8 @@
 """memlift: expected success by hand, names that words hide, siblings under a key, outcomes of other tasks."""
 
+import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -43,7 +45,12 @@ def test_the_posterior_by_hand():
     """Two outcomes of the second, at its task and .1 off; the source has two tried memories that realised 1 in all."""
     pool = pool_of((0.9, 0.8), {2: [Past(0.8, 1.0, 1.0), Past(0.7, 0.0, 0.5)]}, sources={"self": (2.0, 1.0)})
     record, e = (4.0 * 1.0 + 1.0) / 6.0, np.exp(-1.0)
-    second = (3.0 * record * e + 1.0) / (3.0 + 1.0 + 0.9 * 0.5 * e)
+    second = (3.0 * record * e + 1.0) / (3.0 + 1.0 + 0.5 * e)
+    np.testing.assert_allclose(memlift.expected(dataclasses.replace(CONFIG, hazard=0.0), pool), [record, second])
+    # or the older, failed one was of another rate: under uniform priors 1/2 and 1/(1 + c), against both of one rate
+    c = 0.5 * e
+    one, both = 0.1 / 2.0 / (1.0 + c), 0.9 * math.gamma(2.0) * math.gamma(1.0 + c) / math.gamma(3.0 + c)
+    second = (one * (3.0 * record * e + 1.0) / 4.0 + both * second) / (one + both)
     np.testing.assert_allclose(memlift.expected(CONFIG, pool), [record, second])
 
 

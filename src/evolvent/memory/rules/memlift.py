@@ -1,15 +1,16 @@
 """memlift, our own and the default: shown is what promises most, by outcomes where there are some, by nearness else.
 
-    expected(m) = (n0 prior(m) + sum_j g^j w_j d_j R_j) / (n0 + sum_j g^j w_j d_j)
-    prior(m) = P(m) exp(-max(0, s_max - s(m)) / l),   d_j = exp(-|s_j - s(m)| / l)
+    expected(m) = sum_r p(r) (n0 prior(m) + sum_{j<=r} c_j R_j) / (n0 + sum_{j<=r} c_j)
+    prior(m) = P(m) exp(-max(0, s_max - s(m)) / l),   c_j = w_j exp(-|s_j - s(m)| / l)
 
 The expected success of showing a memory is a posterior mean. Before any outcome it is the track record ``P`` of its
 source, and falls with how much farther from the task it is (cosine ``s``) than the nearest that does not seem to fail
-always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), less
-for each that is newer (``g``), and less where the task there was another one: ``s_j`` is its cosine to that task. The
-k that promise most are shown, of equals the nearest, then the newest; what promises less than ``hide`` of the best is
-not. ``w``: the share of the action that took after it, if the action is told (of a failure no more than by its place),
-else 1 for the first in the prompt and ½ for the others.
+always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and
+less where the task there was another one: ``s_j`` is its cosine to that task. Answers change: ``p(r)`` is the posterior
+probability that its success rate has been the same for ``r`` outcomes and was another one before. The k that promise
+most are shown, of equals the nearest, then the newest; what promises less than ``hide`` of the best is not. ``w``: the
+share of the action that took after it, if the action is told (of a failure no more than by its place), else 1 for the
+first in the prompt and ½ for the others.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
 can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
@@ -28,7 +29,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
-from evolvent.formulas.values import ema
+from evolvent.formulas.values import ema, mean_since_change
 from evolvent.memory import lift
 from evolvent.memory.ledger import Known, ledger_of
 from evolvent.memory.policies import Policy, start_value, within
@@ -45,7 +46,7 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class Config(Policy):
-    """Settings of memlift, chosen in random worlds, the discount in others too; judged in others (docs/memlift.md)."""
+    """Settings of memlift, chosen in random worlds and judged in others (docs/memlift.md)."""
 
     name: str = "memlift"
     q_init: float | Literal["low", "middle", "high"] = "high"
@@ -54,9 +55,8 @@ class Config(Policy):
     length: float = 0.25
     """Difference in relevance over which that expectation, and what an outcome says, falls to 37 %; 1 is from the gate
     to a cosine of 1."""
-    discount: float = 0.9
-    """What an outcome counts beside the next newer one: answers change (discounted means for bandits that change,
-    Garivier and Moulines 2011)."""
+    hazard: float = 0.1
+    """Probability, between two outcomes of a memory, that its answer has changed (Adams and MacKay 2007)."""
     hide: float = 0.2
     """What promises less than this share of the best is not shown."""
     strength: float = 4.0
@@ -73,12 +73,12 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "discount", "hide", "alpha", "omit", "omit_harmful")
+        within(self, 0.0, 1.0, "hazard", "hide", "alpha", "omit", "omit_harmful")
         within(self, 0.0, np.inf, "prior_n0", "length", "omit_n0", "strength", inside=True)
-        if self.omit >= 1.0 or self.omit_harmful >= 1.0:
+        if max(self.omit, self.omit_harmful, self.hazard) >= 1.0:
             raise BadInput(
-                "an omission rate of 1 shows nothing",
-                got=(self.omit, self.omit_harmful),
+                "an omission rate of 1 shows nothing, a hazard of 1 forgets everything",
+                got=(self.omit, self.omit_harmful, self.hazard),
                 expected="below 1",
                 where=f"policy {self.name!r}",
                 code="bad_policy",
@@ -124,11 +124,14 @@ def expected(config: Config, pool: Candidates) -> np.ndarray:
         tried, realised = pool.sources.get(row.source, (0.0, 0.0))
         record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
         prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
-        total, n = config.prior_n0 * prior * math.exp(min(0.0, here - near) / length), config.prior_n0
-        for j, (there, reward, weight) in enumerate(pool.history.get(id_, ())):
-            counts = config.discount**j * weight * math.exp(-abs(there - here) / length)
-            total, n = total + counts * (reward - lo) / (hi - lo), n + counts
-        share_N[i] = total / n
+        past = pool.history.get(id_, ())
+        share_N[i] = mean_since_change(
+            config.prior_n0 * prior * math.exp(min(0.0, here - near) / length),
+            config.prior_n0,
+            [p.weight * math.exp(-abs(p.relevance - here) / length) for p in past],
+            [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past],
+            hazard=config.hazard,
+        )
     return share_N
 
 
