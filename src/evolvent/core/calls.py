@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -28,6 +28,10 @@ class Overdue(Exception):
 
 class _Rings(BaseException):
     """The time is up, inside the function: no ``except Exception`` of its own stops it."""
+
+
+class _Seen(BaseException):
+    """Raised by a thread in itself."""
 
 
 def call_with_time_limit(function: Callable[[], Any], seconds: float) -> Any:
@@ -182,5 +186,16 @@ def _forget_if_stuck() -> None:
 
 def _end(thread: threading.Thread) -> None:
     """Raise ``SystemExit`` in a thread, at its next step of Python."""
-    if thread.ident is not None:
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+    if thread.ident is None:
+        return
+    _raise_in(thread.ident, SystemExit)
+    thread.join(0.05)
+    if thread.is_alive():  # in C. Until it comes back CPython 3.11 takes all threads for interrupted: traced ones hang
+        with suppress(_Seen):
+            _raise_in(threading.get_ident(), _Seen)
+            while True:  # the exception is raised here, and with it the interpreter's mark is gone
+                pass
+
+
+def _raise_in(thread: int, error: type[BaseException]) -> None:
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))

@@ -56,6 +56,38 @@ def test_what_does_not_come_back_is_given_up(function, beside):
     assert threading.active_count() <= threads + 2  # what waits in C, and a new loop
 
 
+STUCK = """
+import faulthandler, sys, threading, time
+from evolvent.core import calls
+
+back = []
+def in_c_then_for_ever():
+    time.sleep(0.6)
+    while True:
+        back.append(1)
+        time.sleep(0)
+
+future = calls.spawn({function})
+assert not calls.done_in_time(future, 0.1)
+faulthandler.dump_traceback_later(20, exit=True)
+sys.settrace(lambda *_: None)
+print((lambda: "traced")())
+sys.settrace(None)
+time.sleep(1.0)
+print(future.thread.is_alive(), len(back) < 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "lives"), [("time.sleep, 3600", True), ("threading.Event().wait", True), ("in_c_then_for_ever", False)]
+)
+def test_what_is_stuck_in_c_holds_up_no_trace_of_another_thread(function, lives):
+    """CPython 3.11 counts an exception that waits for one thread as an interruption of all: a traced one goes round."""
+    command = [sys.executable, "-c", STUCK.replace("{function}", function)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert run.stdout.splitlines() == ["traced", f"{lives} True"], run.stderr
+
+
 @pytest.mark.parametrize("function", [lambda: re.match("(a+)+$", "a" * 60 + "b"), lambda: 9**9**9])
 def test_expressions_without_end_are_given_up_on_the_main_thread(function):
     with pytest.raises(Overdue):

@@ -52,7 +52,6 @@ def _other(function: Callable[..., Any], case: Case) -> bool:
             raise TimeoutError("too many lines")
         return count
 
-    # of the program alone: CPython 3.11 was seen to hang for ever where the copy was counted, too
     inputs, before = copy.deepcopy(case.inputs), sys.gettrace()
     try:
         sys.settrace(count)
