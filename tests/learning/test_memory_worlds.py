@@ -138,9 +138,8 @@ def test_memlift_is_not_behind_where_a_companion_harms():
     "options", [{}, {"reward_noise": 0.3, "judge_error": 0.1}, {"drift": 0.5}], ids=["plain", "noise", "drift"]
 )
 def test_memlift_does_not_lose_elsewhere(options):
-    """Margin .05 of success probability, the noise of five seeds; .1 of separation: outcomes are forgotten."""
+    """Margin .05 of success probability, the noise of five seeds."""
     assert bandit("memlift", **options)["regret"].mean() < bandit("memrl", **options)["regret"].mean() + 0.05
-    assert bandit("memlift", **options)["separation"].mean() > bandit("memrl", **options)["separation"].mean() - 0.1
 
 
 def test_memlift_credits_the_stages_whose_receipts_are_settled():
