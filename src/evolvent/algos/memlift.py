@@ -38,8 +38,6 @@ class Config(MemoryConfig):
     length: float = Rule.length
     """Difference in relevance over which that expectation, and what an outcome says, falls to 37 %; 1 is from the gate
     to a cosine of 1."""
-    hazard: float = Rule.hazard
-    """Probability, between two outcomes of a memory, that its answer has changed; 0: never."""
     hide: float = Rule.hide
     """What promises less than this share of the best is not shown."""
     alpha: float = Rule.alpha
