@@ -13,6 +13,7 @@ from evolvent.core.branches import graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.evaluate.pages.credit_units import Book, summary
 from evolvent.evaluate.pages.report import write_report
 from evolvent.memory import embedders
 from evolvent.testing.credit import sample_episodes
@@ -187,3 +188,9 @@ def test_a_flag_given_twice_names_both_rules(monkeypatch):
     command._main(["run", "--rule", "a", "--rule=b", "--top", "3"])
     command._main(["run", "--rule", "a", "b"])
     assert seen == [["run", "--top", "3", "--rule", "a", "b"], ["run", "--rule", "a", "b"]]
+
+
+@pytest.mark.parametrize("rounding", [1.46e-14, -1.46e-14, 0.0])
+def test_credits_that_sum_to_nothing_are_said_to(rounding):
+    (row,) = summary([Book("step_group_mean", "step", [], 0, rounding, 51.0)])[1]
+    assert row[4:6] == ["0", "51"]

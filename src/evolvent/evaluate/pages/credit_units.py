@@ -113,9 +113,13 @@ def summary(books: list[Book]) -> tuple[list[str], list[list[object]]]:
     """Columns and rows: rules side by side."""
     columns = ["rule", "level", "units", "not scored", "total", "paid", "total is what was paid"]
     return columns, [
-        [b.rule, b.level, len(b.units), b.unscored, f"{b.total:.6g}", f"{b.paid:.6g}", "yes" if b.balanced else "no"]
+        [b.rule, b.level, len(b.units), b.unscored, _sum(b.total), _sum(b.paid), "yes" if b.balanced else "no"]
         for b in books
     ]
+
+
+def _sum(x: float) -> str:
+    return f"{round(x, 9) + 0.0:.6g}"  # credits that sum to nothing do so but for rounding
 
 
 def to_json(made: Book) -> dict[str, Any]:
