@@ -40,7 +40,7 @@ CHOICES = (
         "a memory with measured values; the model stays as it is",
         "evolvent run memlift",
         "llama",
-        "23 min on two cores",
+        "29 min on two cores",
         "no",
         "large gains where tasks of one kind come again and somebody corrects the agent; over recall by similarity it "
         "adds most where notes can be wrong, and nothing at all on some tasks",
