@@ -10,7 +10,7 @@ import pytest
 from postgres_server import server
 
 _NUMBER = count()
-# two workers of two threads each wait for one another on two cores: a token then takes up to ten times as long
+# the workers have the cores already: a second thread in each gains nothing (LOG.md)
 if "PYTEST_XDIST_WORKER" in os.environ:
     for variable in ("EVOLVENT_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")

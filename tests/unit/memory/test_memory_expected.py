@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 import math
 
 import numpy as np
@@ -11,7 +12,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.embedders import Function, gate_of, load
 from evolvent.memory.events import Loaded, Value
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import preset
+from evolvent.memory.policies import from_params, preset, to_dict
 from evolvent.memory.rule import Candidates, Past
 from evolvent.memory.rules import memlift
 
@@ -224,3 +225,14 @@ def test_a_start_that_would_starve_is_refused(q_init):
 def test_of_notes_that_promise_nothing_the_nearest_comes_first():
     rows = [Loaded(Value(0.0), 0.0, True, "self") for _ in range(2)]
     assert memlift.rank(CONFIG, pool_of((0.9, 0.6), rows=rows)).best == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["omit", "omit_harmful", "hazard"])
+def test_a_probability_of_one_is_refused_by_name(name):
+    with pytest.raises(BadInput, match=f"{name} of 1 .*\n  got: 1.0\n  expected: below 1"):
+        preset("memlift", **{name: 1.0})
+
+
+def test_a_setting_that_means_nothing_any_more_is_read():
+    told = to_dict(preset("memlift", k=2))
+    assert from_params(json.dumps(told | {"discount": 0.9, "trust": 0.2})) == preset("memlift", k=2)

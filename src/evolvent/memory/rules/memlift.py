@@ -39,7 +39,7 @@ LEVEL = "memory"
 UNBIASED = None
 SOURCES = BODIES = HISTORY = True
 # settings of older receipts that mean nothing any more: settling one of them changes what it changed, but for these
-RETIRED = frozenset({"gamma", "trace", "boost", "weight", "trust", "spread_floor", "decay"})
+RETIRED = frozenset({"gamma", "trace", "boost", "weight", "trust", "spread_floor", "decay", "discount"})
 # decimals of expected success that count: what is equal on one scale of rewards differs in its last bits on another
 _DIGITS = 9
 
@@ -75,14 +75,15 @@ class Config(Policy):
         super().__post_init__()
         within(self, 0.0, 1.0, "hazard", "hide", "alpha", "omit", "omit_harmful")
         within(self, 0.0, np.inf, "prior_n0", "length", "omit_n0", "strength", inside=True)
-        if max(self.omit, self.omit_harmful, self.hazard) >= 1.0:
-            raise BadInput(
-                "an omission rate of 1 shows nothing, a hazard of 1 forgets everything",
-                got=(self.omit, self.omit_harmful, self.hazard),
-                expected="below 1",
-                where=f"policy {self.name!r}",
-                code="bad_policy",
-            )
+        for name, why in (("omit", "shows"), ("omit_harmful", "shows"), ("hazard", "remembers")):
+            if getattr(self, name) >= 1.0:
+                raise BadInput(
+                    f"{name} of 1 {why} nothing",
+                    got=getattr(self, name),
+                    expected="below 1",
+                    where=f"policy {self.name!r}",
+                    code="bad_policy",
+                )
 
 
 # ------------------------------------------------------------------------------------------------------------- rank
