@@ -245,7 +245,7 @@ def guide(rows: Sequence[dict[str, Any]]) -> list[str]:
     out = []
     if judged.get("memlift"):
         draws = sorted(judged["memlift"])
-        out += ["| | " + " | ".join(MEASURES.values()) + " | tenth quantile |", "|---" * (2 + len(MEASURES)) + "|"]
+        out += ["| arm | " + " | ".join(MEASURES.values()) + " | tenth quantile |", "|---" * (2 + len(MEASURES)) + "|"]
         for arm in ARMS:
             gaps = [behind(judged, arm, m, draws) for m in MEASURES]
             worst = ", ".join(f"{np.quantile(x, 0.1):+.3f}" for x in gaps)
