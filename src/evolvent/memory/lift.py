@@ -153,15 +153,23 @@ def best_record(records: Sequence[Outcomes]) -> list[int]:
 def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
     """How much each shown body, in the order shown, answers for an action: ``IDLE_WEIGHT`` (not used) to 1.
 
-    Similarity is the overlap (Dice) of word pairs of body and action; the most similar body gets weight 1 and the
-    others their share of its overlap. Without an action, or when nothing overlaps, the first gets 1 and what stands
-    behind it ``BEHIND_WEIGHT``.
+    The body that is most like the action (Dice overlap of word pairs) gets weight 1, any other its share of what it has
+    of the action and none that is more like it: what a better one explains, such as the words that every answer
+    begins with, says nothing of the others. Without an action, or when nothing overlaps, the first gets 1 and what
+    stands behind it ``BEHIND_WEIGHT``.
     """
+    target = _pairs(action or "")
+    have = [_pairs(body) & target for body in bodies]
     overlap = _overlaps(bodies, action or "")
-    top = max(overlap, default=0.0)
-    if top <= 0.0:
+    best = max(overlap, default=0.0)
+    if best <= 0.0:
         return [BEHIND_WEIGHT if i else 1.0 for i in range(len(bodies))]
-    return [IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * x / top for x in overlap]
+    most = len(have[overlap.index(best)])
+    out: list[float] = []
+    for mine, x in zip(have, overlap, strict=True):
+        better = set().union(*(theirs for theirs, y in zip(have, overlap, strict=True) if y > x))
+        out.append(IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * min(1.0, len(mine - better) / most))
+    return out
 
 
 def part_rewards(bodies: Sequence[str], parts: Sequence[tuple[str, float]]) -> list[float]:

@@ -104,6 +104,43 @@ def test_use_weights_follow_the_action():
     assert lift.use_weights([], a) == [] and lift.use_weights(["", a], a)[1] == 1.0
 
 
+WEST = "SELECT COUNT(*) FROM flights JOIN airports ON dest=faa WHERE carrier='{}' AND month={} AND lon<-{}"
+
+
+@pytest.mark.parametrize(
+    ("bodies", "action"),
+    [
+        # the same but for one number; another question to the same table
+        ([WEST.format("B6", 4, 100), WEST.format("US", 1, 90)], WEST.format("DL", 7, 90)),
+        (
+            ["SELECT COUNT(*) FROM flights WHERE carrier='DL' AND month=5", WEST.format("US", 1, 90)],
+            WEST.format("DL", 7, 90),
+        ),
+        (
+            ["def solve(items):\n    return sum(items)", "def solve(items):\n    return max(items)"],
+            "def solve(items):\n    return max(items)\n",
+        ),
+        (
+            [
+                "Dear customer, thank you for writing. We refund.",
+                "Dear customer, thank you for writing. We replace it.",
+            ],
+            "Dear customer, thank you for writing. We replace it.",
+        ),
+        (
+            ["Сначала открой дверь, потом закрой окно", "Сначала открой дверь, потом включи свет"],
+            "Сначала открой дверь, потом включи свет",
+        ),
+    ],
+)
+def test_what_every_answer_begins_with_is_no_use(bodies, action):
+    assert lift.use_weights(bodies, action)[1] == 1.0
+    assert lift.use_weights(bodies, action)[0] < lift.IDLE_WEIGHT + 0.25
+    assert lift.use_weights([*bodies, bodies[1]], action)[1:] == [1.0, 1.0]  # two that say the same are used alike
+    both = lift.use_weights([*bodies, "now water the plants"], f"{action} now water the plants")
+    assert both[1] == 1.0 and both[2] > both[0]  # what only one of them explains is of use
+
+
 @pytest.mark.parametrize(
     ("bodies", "action"),
     [

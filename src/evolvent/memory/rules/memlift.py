@@ -9,8 +9,8 @@ always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it
 less where the task there was another one: ``s_j`` is its cosine to that task. Answers change: ``p(r)`` is the posterior
 probability that its success rate has been the same for ``r`` outcomes and was another one before. The k that promise
 most are shown, of equals the nearest, then the newest; what promises less than ``hide`` of the best is not. ``w``: the
-share of the action that took after it, if the action is told (of a failure no more than by its place), else 1 for the
-first in the prompt and ½ for the others.
+share of the action that it explains and none that is more like the action, if that is told (of a failure no more than
+by its place), else 1 for the first in the prompt and ½ for the others.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
 can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
