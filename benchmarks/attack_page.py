@@ -15,18 +15,18 @@ BEFORE = 4
 SHORT = """## In short
 
 - Similarity alone has no defence: what copies a task is shown at every such task, for ever.
-- **One poisoned lesson among a hundred is where memlift fails**: in the last pass .17 and .23, MemRL .52 and .69, and the
-  rule until 27 November .81. It ranks first, fails, and the good lesson behind it answers for half of each failure; after
-  some of these that lesson's answer seems to have changed. A fault of how blame is shared, to be mended: with `hazard=0`
-  .64 and .80 (four seeds, by hand).
+- **One poisoned lesson among a hundred is where memlift fails**: in the last pass .17 and .23, MemRL .52 and .69, and
+  the rule until 27 November .81. It ranks first, fails, and the good lesson behind it answers for half of each
+  failure; after some of these that lesson's answer seems to have changed. A fault of how blame is shared, to be
+  mended: with `hazard=0` .64 and .80 (four seeds, by hand).
 - **Twenty of one source** are known by their source: lost .13 and .06 (MemRL .43 and .33). With five, conventions are
-  level with MemRL, instructions ahead. An adversary who signs every lesson with another name undoes that: the last pass
-  has .05 and .17, and remembering sources is then worse than not knowing them.
-- **Quarantine by source at the first alarm** helps where few lessons of a source are tried: one lesson (+.16 and +.14 over
-  all passes), ever other names (+.30 and +.20). Elsewhere nothing is shown. It needs lessons left out by chance, which
-  alone changes nothing that is shown.
-- **A flood of one kind of task is the worst**: more poisoned copies than the pool holds. memlift lets go of some of them,
-  the published policies of none.
+  level with MemRL, instructions ahead. An adversary who signs every lesson with another name undoes that: the last
+  pass has .05 and .17, and remembering sources is then worse than not knowing them.
+- **Quarantine by source at the first alarm** helps where few lessons of a source are tried: one lesson (+.16 and +.14
+  over all passes), ever other names (+.30 and +.20). Elsewhere nothing is shown. It needs lessons left out by chance,
+  which alone changes nothing that is shown.
+- **A flood of one kind of task is the worst**: more poisoned copies than the pool holds. memlift lets go of some of
+  them, the published policies of none.
 - **Laundered poison**: rewards that are sometimes wrong, and an agent that keeps rewarded poison as its own success.
   Neither sources nor quarantine stop that.
 - Without an attack memlift is .052 behind MemRL here; telling it the action costs .023.
