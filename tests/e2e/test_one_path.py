@@ -88,7 +88,7 @@ def test_memlift_with_a_model_in_torch(tmp_path, model):
 
 
 def test_weights_and_memory_in_one_run(tmp_path, model):
-    out, _ = evolvent(
+    evolvent(
         "run",
         "grpo",
         "--memory",
@@ -116,5 +116,8 @@ def test_weights_and_memory_in_one_run(tmp_path, model):
         "--plain",
         cwd=tmp_path,
     )
-    assert "The most valuable memories" in out
+    # what the two earned is a matter of luck: an untrained model is seldom right
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["health"]["items"] > 0 and summary["health"]["settled"] > 0, summary["health"]
+    assert summary["policy_updates"] > 0, summary
     evolvent("eval", "run", "--plain", cwd=tmp_path)
