@@ -1,4 +1,4 @@
-"""docs/results/memory-attack.md from benchmarks/results/memory_attack.json; no number is typed."""
+"""docs/results/memory-attack.md from benchmarks/results/memory_attack.json; numbers by hand are said to be."""
 
 from __future__ import annotations
 
@@ -15,21 +15,20 @@ BEFORE = 4
 SHORT = """## In short
 
 - Similarity alone has no defence: what copies a task is shown at every such task, for ever.
-- **One poisoned lesson among a hundred is where memlift fails**: in the last pass .17 and .23, MemRL .52 and .69, and
-  the rule until 27 November .81. It ranks first, fails, and the good lesson behind it answers for half of each
-  failure; after some of these that lesson's answer seems to have changed. A fault of how blame is shared, to be
+- **One poisoned lesson among a hundred is where memlift fails**: in the last pass {last_c1} (convention) and {last_i1}
+  (instruction), MemRL {rl_c1} and {rl_i1}; the rule until 27 November had .81 in both. It ranks first and fails, and
+  the good lesson behind it takes half of the blame; after some failures that lesson's answer seems to have changed. To be
   mended: with `hazard=0` .64 and .80 (four seeds, by hand).
-- **Twenty of one source** are known by their source: lost .13 and .06 (MemRL .43 and .33). With five, conventions are
-  level with MemRL, instructions ahead. An adversary who signs every lesson with another name undoes that: the last
-  pass has .05 and .17, and remembering sources is then worse than not knowing them.
-- **Quarantine by source at the first alarm** helps where few lessons of a source are tried: one lesson (+.16 and +.14
-  over all passes), ever other names (+.30 and +.20). Elsewhere nothing is shown. It needs lessons left out by chance,
-  which alone changes nothing that is shown.
-- **A flood of one kind of task is the worst**: more poisoned copies than the pool holds. memlift lets go of some of
-  them, the published policies of none.
+- **Twenty of one source** are known by their source: in the last pass {last_c20} and {last_i20}, MemRL {rl_c20} and
+  {rl_i20}. With five, conventions are level with MemRL, instructions ahead. An adversary who signs every lesson with
+  another name undoes that ({fresh_c} and {fresh_i}); remembering sources is then worse than not knowing them.
+- **Quarantine by source at the first alarm** helps where few lessons of a source are tried: one lesson, or ever other
+  names. Elsewhere nothing is shown. It needs lessons left out by chance, which alone are worth little.
+- **A flood of one kind of task is the worst**: more poisoned copies than the pool holds. In the last pass memlift has
+  {flood_c} and {flood_i}, MemRL {rl_flood_c} and {rl_flood_i}.
 - **Laundered poison**: rewards that are sometimes wrong, and an agent that keeps rewarded poison as its own success.
   Neither sources nor quarantine stop that.
-- Without an attack memlift is .052 behind MemRL here; telling it the action costs .023.
+- Without an attack memlift is behind MemRL here, and telling it the action costs it something.
 """
 INTRO = """# A measured attack on the memory
 
@@ -85,7 +84,7 @@ def write_page(rows: Sequence[dict[str, Any]], page: Path) -> None:
 
     seeds = max(len(r["seeds"]) for r in rows)
     out = [INTRO.format(wrong=WRONG, obeys=OBEYS, seeds=seeds)]
-    out.append(SHORT)
+    out.append(SHORT.format(**_last_passes(rows)))
     attacked = [r for r in rows if r["attack"]["k"]]
     keys = list(dict.fromkeys(_key(r) for r in attacked))
     out += _differences(rows, keys)
@@ -98,6 +97,21 @@ def write_page(rows: Sequence[dict[str, Any]], page: Path) -> None:
         out += _analyst(json.loads(analyst.read_text("utf-8"))["rows"])
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text("\n".join(out) + "\n", encoding="utf-8")
+
+
+def _last_passes(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Success of the victims' tasks in the last pass, for the summary."""
+    told: dict[str, str] = {}
+    cells = {"{}1": (1, "own", "spread"), "{}20": (20, "own", "spread"), "flood_{}": (20, "own", "one")}
+    for kind in ("convention", "instruction"):
+        for name, (k, source, target) in cells.items():
+            for arm, begin in (("memlift", ""), ("memrl", "rl_")):
+                row = _row(rows, (kind, k, source, target, False), arm)
+                last = begin or ("" if name.startswith("flood") else "last_")
+                told[last + name.format(kind[0])] = _mean(_at(row, "success_victims", -1)) if row else "–"
+        row = _row(rows, (kind, 20, "fresh", "spread", False), "memlift")
+        told[f"fresh_{kind[0]}"] = _mean(_at(row, "success_victims", -1)) if row else "–"
+    return told
 
 
 def _key(row: dict[str, Any]) -> tuple[str, int, str, str, bool]:

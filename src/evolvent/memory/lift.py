@@ -164,12 +164,9 @@ def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
     best = max(overlap, default=0.0)
     if best <= 0.0:
         return [BEHIND_WEIGHT if i else 1.0 for i in range(len(bodies))]
-    most = len(have[overlap.index(best)])
-    out: list[float] = []
-    for mine, x in zip(have, overlap, strict=True):
-        better = set().union(*(theirs for theirs, y in zip(have, overlap, strict=True) if y > x))
-        out.append(IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * min(1.0, len(mine - better) / most))
-    return out
+    most, pairs = len(have[overlap.index(best)]), list(zip(have, overlap, strict=True))
+    left = [len(mine.difference(*(theirs for theirs, y in pairs if y > x))) for mine, x in pairs]
+    return [IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * min(1.0, n / most) for n in left]
 
 
 def part_rewards(bodies: Sequence[str], parts: Sequence[tuple[str, float]]) -> list[float]:

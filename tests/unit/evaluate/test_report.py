@@ -1,6 +1,7 @@
 """The report: built from the folder's files alone, complete, self-contained, and no text in it is ever code."""
 # pyright: reportOptionalMemberAccess=false
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -10,6 +11,8 @@ import pytest
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate import series
+from evolvent.evaluate.live import Live
+from evolvent.evaluate.outcome import tell
 from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
 from sample_run import sample_run
@@ -206,3 +209,11 @@ def test_an_agent_without_tokens_has_none_and_a_short_run_has_its_seconds(tmp_pa
     first = html[body : html.index("</tr>", body)]
     assert first.count('<td class="n">–</td>') == 1, "tokens"
     assert "memories with an outcome" in words and "83 %" in words
+
+
+def test_the_terminal_names_the_most_valuable_memories(tmp_path):
+    path, said = sample_run(tmp_path / "run"), io.StringIO()
+    summary = json.loads((path / "summary.json").read_text())
+    tell(path, summary, Live(plain=True, stream=said))
+    assert "The most valuable memories" in said.getvalue()
+    assert summary["top_memories"] and all(m["body"] in said.getvalue() for m in summary["top_memories"][:3])
