@@ -17,8 +17,8 @@ SHORT = """## In short
 - Similarity alone has no defence: what copies a task is shown at every such task, for ever.
 - **One poisoned lesson among a hundred is where memlift fails**: in the last pass {last_c1} (convention) and {last_i1}
   (instruction), MemRL {rl_c1} and {rl_i1}; the rule until 27 November had .81 in both. It ranks first and fails, and
-  the good lesson behind it takes half of the blame; after some failures that lesson's answer seems to have changed. To be
-  mended: with `hazard=0` .64 and .80 (four seeds, by hand).
+  the good lesson behind it takes half of the blame; after some failures that lesson's answer seems to have changed. To
+  be mended: with `hazard=0` .64 and .80 (four seeds, by hand).
 - **Twenty of one source** are known by their source: in the last pass {last_c20} and {last_i20}, MemRL {rl_c20} and
   {rl_i20}. With five, conventions are level with MemRL, instructions ahead. An adversary who signs every lesson with
   another name undoes that ({fresh_c} and {fresh_i}); remembering sources is then worse than not knowing them.
