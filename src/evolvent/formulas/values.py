@@ -82,7 +82,7 @@ def kernel_mean(weight: ArrayLike, value_M: ArrayLike, start: float, *, prior: f
 
 
 def mean_since_change(
-    won: float, n: float, counts: Sequence[float], shares: Sequence[float], *, hazard: float
+    won: float, n: float, counts: Sequence[float], shares: Sequence[float], hazards: Sequence[float]
 ) -> float:
     """Posterior mean of a success rate that may have changed within its newest outcomes.
 
@@ -96,19 +96,23 @@ def mean_since_change(
         n: outcomes that it counts for, above 0.
         counts: what each outcome counts, newest first.
         shares: success of each, 0 to 1.
-        hazard: probability of a change between two outcomes, below 1; at 0 all outcomes count alike.
+        hazards: probability, below 1, that the rate has changed just before each; where all are 0, all count alike.
     """
+    if not counts:
+        return won / n
     good = list(accumulate((c * x for c, x in zip(counts, shares, strict=True)), initial=0.0))
     bad = list(accumulate((c * (1.0 - x) for c, x in zip(counts, shares, strict=True)), initial=0.0))
-    if hazard <= 0.0 or len(counts) < 2:
-        return (won + good[-1]) / (n + good[-1] + bad[-1])
-    runs = range(1, len(counts) + 1)
-    logp = [(r - 1) * math.log1p(-hazard) + _log_evidence(good[r], bad[r]) for r in runs]
-    for r in runs[:-1]:
-        logp[r - 1] += math.log(hazard) + _log_evidence(good[-1] - good[r], bad[-1] - bad[r])
+    logp: list[float] = []
+    same = 0.0
+    for r, hazard in enumerate(hazards[:-1], 1):
+        before = _log_evidence(good[-1] - good[r], bad[-1] - bad[r])
+        changed = math.log(hazard) + before + _log_evidence(good[r], bad[r]) if hazard > 0.0 else -math.inf
+        logp.append(same + changed)
+        same += math.log1p(-hazard)
+    logp.append(same + _log_evidence(good[-1], bad[-1]))
     top = max(logp)
     weight = [math.exp(x - top) for x in logp]
-    means = [(won + good[r]) / (n + good[r] + bad[r]) for r in runs]
+    means = [(won + g) / (n + g + b) for g, b in zip(good[1:], bad[1:], strict=True)]
     return sum(w * mean for w, mean in zip(weight, means, strict=True)) / sum(weight)
 
 

@@ -189,7 +189,7 @@ def test_push_outcome_refuses_impossible_probabilities():
 
 
 # ------------------------------------------------------------------------------------------------ a rate that changes
-def rate_by_sums(won, n, counts, shares, hazard):
+def rate_by_sums(won, n, counts, shares, hazards):
     """The same by sums over a grid of both rates, for every place of the change."""
     grid = (np.arange(20_000) + 0.5) / 20_000
 
@@ -199,7 +199,8 @@ def rate_by_sums(won, n, counts, shares, hazard):
     told = list(zip(counts, shares, strict=True))
     total = weights = 0.0
     for r in range(1, len(told) + 1):
-        p = (1 - hazard) ** (r - 1) * evidence(told[:r]) * (hazard * evidence(told[r:]) if r < len(told) else 1.0)
+        same = np.prod([1 - h for h in hazards[: r - 1]]) * evidence(told[:r])
+        p = same * (hazards[r - 1] * evidence(told[r:]) if r < len(told) else 1.0)
         mean = (won + sum(c * x for c, x in told[:r])) / (n + sum(c for c, _ in told[:r]))
         total, weights = total + p * mean, weights + p
     return total / weights
@@ -216,21 +217,26 @@ def rate_by_sums(won, n, counts, shares, hazard):
 )
 @pytest.mark.parametrize("hazard", [0.02, 0.1, 0.5])
 def test_a_rate_that_may_have_changed_is_what_sums_over_both_rates_give(counts, shares, hazard):
-    got = values.mean_since_change(2.0, 3.0, counts, shares, hazard=hazard)
-    assert got == pytest.approx(rate_by_sums(2.0, 3.0, counts, shares, hazard), abs=1e-6)
+    for hazards in (
+        [hazard] * len(counts),
+        [hazard * c for c in counts],
+        [hazard * (i % 2) for i in range(len(counts))],
+    ):
+        got = values.mean_since_change(2.0, 3.0, counts, shares, hazards)
+        assert got == pytest.approx(rate_by_sums(2.0, 3.0, counts, shares, hazards), abs=1e-6)
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), max_size=16), st.floats(0.0, 3.0))
 def test_without_a_hazard_all_outcomes_count_alike_and_the_mean_is_always_between_its_ends(told, won):
     counts, shares = [c for c, _ in told], [x for _, x in told]
     plain = (won + sum(c * x for c, x in told)) / (3.0 + sum(counts))
-    assert values.mean_since_change(won, 3.0, counts, shares, hazard=0.0) == pytest.approx(plain)
-    assert -1e-9 <= values.mean_since_change(won, 3.0, counts, shares, hazard=0.1) <= 1.0 + 1e-9
+    assert values.mean_since_change(won, 3.0, counts, shares, [0.0] * len(counts)) == pytest.approx(plain)
+    assert -1e-9 <= values.mean_since_change(won, 3.0, counts, shares, [0.1] * len(counts)) <= 1.0 + 1e-9
 
 
 def test_a_change_is_found_late_and_soon_and_nowhere_in_what_always_was_so():
     def mean(shares, won=3.0):
-        return values.mean_since_change(won, 3.0, [1.0] * len(shares), shares, hazard=0.1)
+        return values.mean_since_change(won, 3.0, [1.0] * len(shares), shares, [0.1] * len(shares))
 
     assert mean([0.0] * 3 + [1.0] * 13) < mean([1.0] * 3 + [0.0] * 13)
     assert mean([0.0] * 2000 + [1.0] * 2000) < 0.2, "as many as one likes"

@@ -7,9 +7,13 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.memory import lift
+from evolvent.memory.embedders import Function
+from evolvent.memory.events import Loaded, Value
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import from_params, intact, preset, to_params
+from evolvent.memory.rule import Settled, Shown
+from evolvent.memory.rules import memlift
 
 SURE = {"gate": -1.0}
 TASK = "revenue of May"
@@ -185,3 +189,53 @@ def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(told):
         assert changes[b] == lift.BEHIND_WEIGHT
         changes = {x.id: x.weight for x in memory.settle(memory.recall(TASK), 1.0, action="then do that")}
         assert changes[b] == 1.0
+
+
+@pytest.mark.parametrize("span", [(0.0, 1.0), (-5.0, 5.0)])
+@pytest.mark.parametrize(
+    ("q", "used", "reward", "weights"),
+    [  # values of the first and of the one behind it as shares, what the action says of their use, reward, weights
+        ((0.2, 0.8), (1.0, 0.5), 0.0, (1.0, 0.5 * 0.2 / 0.8)),  # the first was to fail
+        ((0.2, 0.8), (1.0, 0.5), 1.0, (1.0, 0.5)),
+        ((0.8, 0.2), (1.0, 0.5), 1.0, (1.0, 0.5 * 0.2 / 0.8)),  # the first was to succeed
+        ((0.8, 0.2), (1.0, 0.5), 0.0, (1.0, 0.5)),
+        ((0.5, 0.75), (1.0, 0.5), 0.5, (1.0, 0.5 * (0.5 + 0.5 * 0.5))),
+        ((0.2, 0.8), (0.25, 1.0), 0.0, (0.25, 0.5)),  # it was used: by its place, and never more
+        ((0.2, 0.8), (0.25, 1.0), 1.0, (0.25, 1.0)),
+        ((0.2, 0.8), (1.0, 0.25), 0.0, (1.0, 0.25 * 0.2 / 0.8)),
+        ((1.0, 1.0), (1.0, 0.5), 0.0, (1.0, 0.5)),  # both untried
+        ((0.0, 0.0), (1.0, 0.5), 1.0, (1.0, 0.5)),
+    ],
+)
+def test_what_stands_behind_answers_less_for_what_the_first_was_to_have(q, used, reward, weights, span):
+    lo, hi = span
+    rows = {id_: Loaded(Value(lo + (hi - lo) * share, n=9), hi, False, "self") for id_, share in enumerate(q)}
+    shown = [Shown(id_, True, 1.0) for id_ in rows]
+    settled = Settled(lo + (hi - lo) * reward, shown, rows, {}, 0.0, dict(enumerate(used)), span)
+    assert [change.weight for change in memlift.credit(memlift.Config(), settled)] == pytest.approx(weights)
+    # the first is of another pool, nothing is known of it
+    alone = memlift.credit(memlift.Config(), settled._replace(items=shown[1:], first=0))
+    assert alone[0].weight == pytest.approx(reward * used[1] + (1.0 - reward) * min(used[1], lift.BEHIND_WEIGHT))
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1, 0.2])
+@pytest.mark.parametrize("wins", [6, 20])
+def test_one_poisoned_lesson_before_a_proven_one_is_found_out(gap, wins):
+    """It copies the task, ranks first and decides what is done; the good lesson behind it shares each failure."""
+    angle = {"task": 1.0, "poison": 1.0, "good": 1.0 - gap}
+
+    def plane(texts):
+        cosine = np.array([angle[text] for text in texts])
+        return np.stack([cosine, np.sqrt(1.0 - cosine**2)], axis=1)
+
+    with Memory(policy=preset("memlift", gate=0.2), embedder=Function("plane", plane), seed=1) as memory:
+        good = memory.remember("good", "right")
+        for _ in range(wins):
+            memory.settle(memory.recall("task"), 1.0)
+        memory.remember("poison", "wrong", source="forum")
+        first = []
+        for _ in range(60):
+            recall = memory.recall("task")
+            first.append(recall.ids[0] == good)
+            memory.settle(recall, float(first[-1]))
+        assert sum(not right for right in first[-40:]) <= 6, first

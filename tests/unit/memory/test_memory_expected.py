@@ -1,6 +1,5 @@
 """memlift: expected success by hand, names that words hide, siblings under a key, outcomes of other tasks."""
 
-import dataclasses
 import itertools
 import json
 import math
@@ -46,12 +45,12 @@ def test_the_posterior_by_hand():
     """Two outcomes of the second, at its task and .1 off; the source has two tried memories that realised 1 in all."""
     pool = pool_of((0.9, 0.8), {2: [Past(0.8, 1.0, 1.0), Past(0.7, 0.0, 0.5)]}, sources={"self": (2.0, 1.0)})
     record, e = (4.0 * 1.0 + 1.0) / 6.0, np.exp(-1.0)
-    second = (3.0 * record * e + 1.0) / (3.0 + 1.0 + 0.5 * e)
-    np.testing.assert_allclose(memlift.expected(dataclasses.replace(CONFIG, hazard=0.0), pool), [record, second])
+    own = (4.0 * record + 1.0) / (4.0 + 1.0 + 0.5 * np.exp(-0.5))  # what is twice as far counts for its own record
+    second = (3.0 * own * e + 1.0) / (3.0 + 1.0 + 0.5 * e)
     # or the older, failed one was of another rate: under uniform priors 1/2 and 1/(1 + c), against both of one rate
     c = 0.5 * e
     one, both = 0.1 / 2.0 / (1.0 + c), 0.9 * math.gamma(2.0) * math.gamma(1.0 + c) / math.gamma(3.0 + c)
-    second = (one * (3.0 * record * e + 1.0) / 4.0 + both * second) / (one + both)
+    second = (one * (3.0 * own * e + 1.0) / 4.0 + both * second) / (one + both)
     np.testing.assert_allclose(memlift.expected(CONFIG, pool), [record, second])
 
 
@@ -75,7 +74,7 @@ def test_without_outcomes_the_nearest_comes_first_and_of_equals_the_newest():
 
 def test_what_promises_less_than_half_of_the_best_is_hidden_until_that_fails():
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8))).best == [0]  # e^-1
-    failed = {1: [Past(0.9, 0.0, 1.0)] * 12}
+    failed = {1: [Past(0.9, 0.0, 1.0)] * 4}
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8), failed)).best == [1, 0]
 
 
@@ -147,7 +146,7 @@ def test_a_lesson_that_failed_beside_strange_questions_is_worth_more_at_its_own(
     for _ in range(8):
         memory.settle(memory.recall("strange question"), 0.0)
     there, here = seen(memory, "strange question"), seen(memory, "own question")
-    assert there.value < 0.35 < 0.6 < here.value, (there.value, here.value)
+    assert there.value < 0.35 < 0.45 < here.value, (there.value, here.value)
 
 
 def test_history_survives_a_new_version_and_leaves_out_what_was_voided(memory):

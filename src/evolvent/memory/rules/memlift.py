@@ -2,15 +2,21 @@
 
     expected(m) = sum_r p(r) (n0 prior(m) + sum_{j<=r} c_j R_j) / (n0 + sum_{j<=r} c_j)
     prior(m) = P(m) exp(-max(0, s_max - s(m)) / l),   c_j = w_j exp(-|s_j - s(m)| / l)
+    P(m) = (strength P(source) + sum_j b_j R_j) / (strength + sum_j b_j),   b_j = w_j exp(-|s_j - s(m)| / 2 l)
 
-The expected success of showing a memory is a posterior mean. Before any outcome it is the track record ``P`` of its
-source, and falls with how much farther from the task it is (cosine ``s``) than the nearest that does not seem to fail
-always (``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and
-less where the task there was another one: ``s_j`` is its cosine to that task. Answers change: ``p(r)`` is the posterior
-probability that its success rate has been the same for ``r`` outcomes and was another one before. The k that promise
-most are shown, of equals the nearest, then the newest; what promises less than ``hide`` of the best is not. ``w``: the
-share of the action that it explains and none that is more like the action, if that is told (of a failure no more than
-by its place), else 1 for the first in the prompt and ½ for the others.
+The expected success of showing a memory is a posterior mean. Before any outcome it is the track record of its source,
+and falls with how much farther from the task it is (cosine ``s``) than the nearest that does not seem to fail always
+(``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and less
+where the task there was another one (``s_j``: its cosine to that task), the less so for its own record, which takes the
+place of its source's. Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for
+``r`` outcomes and was another one before; before the j-th it may have changed with probability ``w_j hazard``, so that
+failures of others do not look like a change of its own. The k that promise most are shown, of equals the nearest, then
+the newest; what promises less than ``hide`` of the best is not.
+
+``w`` is the share of the action that it explains and none that is more like the action, if that is told (what was used
+behind the first answers for half of a failure), else 1 for the first in the prompt and ½ for the others; and of those
+that were not used behind the first, less where the first was the likelier to succeed or to fail: with values ``q``, of
+a success ``q / q_first``, of a failure ``(1 - q) / (1 - q_first)``, at most 1.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
 can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
@@ -33,7 +39,7 @@ from evolvent.formulas.values import ema, mean_since_change
 from evolvent.memory import lift
 from evolvent.memory.ledger import Known, ledger_of
 from evolvent.memory.policies import Policy, start_value, within
-from evolvent.memory.rule import Candidates, Change, Ranking, Settled
+from evolvent.memory.rule import Candidates, Change, Id, Ranking, Settled
 
 LEVEL = "memory"
 UNBIASED = None
@@ -42,6 +48,8 @@ SOURCES = BODIES = HISTORY = True
 RETIRED = frozenset({"gamma", "trace", "boost", "weight", "trust", "spread_floor", "decay", "discount"})
 # decimals of expected success that count: what is equal on one scale of rewards differs in its last bits on another
 _DIGITS = 9
+# nothing is held to succeed less often, or to fail
+_LEAST = 0.02
 
 
 @dataclass(frozen=True)
@@ -56,11 +64,13 @@ class Config(Policy):
     """Difference in relevance over which that expectation, and what an outcome says, falls to 37 %; 1 is from the gate
     to a cosine of 1."""
     hazard: float = 0.1
-    """Probability, between two outcomes of a memory, that its answer has changed (Adams and MacKay 2007)."""
+    """Probability, before an outcome that is all a memory's own, that its answer has changed (Adams and MacKay
+    2007)."""
     hide: float = 0.2
     """What promises less than this share of the best is not shown."""
     strength: float = 4.0
-    """Weight of a start at ``q_init`` beside the track record of a source, as a number of tried memories."""
+    """Weight of a start at ``q_init`` beside the track record of a source, as a number of tried memories, and of that
+    beside a memory's own outcomes, as a number of them."""
     alpha: float = 0.3
     """Least learning rate of the value."""
     omit: float = 0.0
@@ -126,12 +136,16 @@ def expected(config: Config, pool: Candidates) -> np.ndarray:
         record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
         prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
         past = pool.history.get(id_, ())
+        won = [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past]
+        around = [p.weight * math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
+        own = sum(c * share for c, share in zip(around, won, strict=True))
+        prior = lift.source_prior(prior, own, sum(around), config.strength)
         share_N[i] = mean_since_change(
             config.prior_n0 * prior * math.exp(min(0.0, here - near) / length),
             config.prior_n0,
             [p.weight * math.exp(-abs(p.relevance - here) / length) for p in past],
-            [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past],
-            hazard=config.hazard,
+            won,
+            [p.weight * config.hazard for p in past],
         )
     return share_N
 
@@ -160,16 +174,15 @@ def credit(config: Config, settled: Settled) -> list[Change]:
     r, values, made = settled.reward, settled.values, []
     lo, hi = settled.reward_range
     success = min(1.0, max(0.0, (r - lo) / (hi - lo)))
-    first = settled.used[:1] if settled.first is None else [settled.first]
-    place = {m: 1.0 if m in first else lift.BEHIND_WEIGHT for m in settled.used}
+    answers_for = _answers_for(settled)
     for m, shown, propensity, dropped in settled.items:
         v = values[m].value
         # only where it might have been left out is there anything to compare with: an outcome under a propensity of 1
         # (best of its pool, alone, frozen) says nothing about the effect, and would bias it if it counted
         ipw = 1.0 / propensity if 0.0 < propensity < 1.0 else 0.0
         if shown:
-            # what was used may have failed for want of what was not shown: it answers for no more than by its place
-            w = success * settled.weights[m] + (1.0 - success) * min(settled.weights[m], place[m])
+            won, lost = answers_for[m]
+            w = success * won + (1.0 - success) * lost
             step = w * lift.step_size(v.n, config.alpha)
             made.append(Change(m, "shown", v.q, ema(v.q, r, step), r, step, w, ipw))
         elif dropped:
@@ -180,6 +193,24 @@ def credit(config: Config, settled: Settled) -> list[Change]:
             ipw = 1.0 / (1.0 - propensity)
             made.append(Change(m, "omitted", v.q, v.q, r, ipw=ipw))
     return made
+
+
+def _answers_for(settled: Settled) -> dict[Id, tuple[float, float]]:
+    """How much each shown memory answers for a success, and for a failure: 0 to 1 each."""
+    lo, hi = settled.reward_range
+    first = settled.first if settled.first is not None else next(iter(settled.used), None)
+    rate = {m: (settled.values[m].value.q - lo) / (hi - lo) for m in settled.used}
+    rate = {m: min(1.0 - _LEAST, max(_LEAST, share)) for m, share in rate.items()}
+    found = {}
+    for m in settled.used:
+        won = lost = settled.weights[m]
+        if m != first and won > lift.BEHIND_WEIGHT:
+            # it was used, and may have failed for want of what was not shown: it answers as if nothing told its use
+            lost = lift.BEHIND_WEIGHT
+        elif m != first and first in rate:
+            won, lost = won * min(1.0, rate[m] / rate[first]), lost * min(1.0, (1.0 - rate[m]) / (1.0 - rate[first]))
+        found[m] = (won, lost)
+    return found
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config(), known: Known = Known()) -> Ledger:
