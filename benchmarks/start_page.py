@@ -8,7 +8,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from evolvent.start import CHOICES, Choice, systems
+from evolvent.catalogue import kinds
+from evolvent.runs.kind import Choice
+from evolvent.start import choices, systems
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "start.md"
@@ -31,7 +33,7 @@ def main() -> None:
 
 def page() -> str:
     """The page."""
-    return "\n".join([HEAD, *map(section, CHOICES), TAIL.lstrip("\n")])
+    return "\n".join([HEAD, *map(section, choices()), TAIL.lstrip("\n")])
 
 
 def section(choice: Choice) -> str:
@@ -39,7 +41,7 @@ def section(choice: Choice) -> str:
     rows = [("what learns", choice.use)]
     rows += [("needs", f"extra `{choice.extra}`" if choice.extra else "no extra"), ("takes", choice.minutes)]
     rows += [("GPU", choice.gpu), ("expect", choice.expect)]
-    if measured := seen(choice.kind):
+    if measured := seen(first_of(choice)):
         rows.append(("measured", measured))
     rows += [(status, ", ".join(map(linked, names))) for status, names in systems(choice).items()]
     rows.append(("read on", f"[{choice.page}]({choice.page})"))
@@ -47,6 +49,11 @@ def section(choice: Choice) -> str:
     lines = [first, "|---|---|", *others]
     needs = f"pip install -c constraints.txt -e '.[{choice.extra}]' && " if choice.extra else ""
     return "\n".join([f"## You have {choice.have}", "", *lines, "", "```bash", f"{needs}{choice.command}", "```", ""])
+
+
+def first_of(choice: Choice) -> str:
+    """The kind of run whose first choice it is; "" = of none."""
+    return next((kind.name for kind in kinds().values() if choice in kind.choices[:1]), "")
 
 
 def linked(name: str) -> str:

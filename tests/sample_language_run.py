@@ -60,7 +60,13 @@ def sample_language_run(
         "lora_rank": 8,
     }
     made = RunFolder.create(
-        path, algo=algo, config=config, env=config["env"], seed=seed, command=f"evolvent run {algo} --seed {seed}"
+        path,
+        algo=algo,
+        config=config,
+        env=config["env"],
+        seed=seed,
+        command=f"evolvent run {algo} --seed {seed}",
+        kind="language",
     )
 
     def judged(p, n=32):

@@ -44,6 +44,7 @@ def sample_run(path: Path, *, algo="memlift", seed=0, passes=3, tasks=24, skill=
         env="analyst",
         seed=seed,
         command=["evolvent", "run", algo, "--seed", str(seed)],
+        kind="memory",
     )
     phases, step = [], 0
     with made as folder:

@@ -15,7 +15,13 @@ def sample_team_run(
     names = [name.format(i) for i in range(agents)]
     config = {"env": f"spread:n={agents}", "seed": seed, "steps": updates * per, "envs": 32, "horizon": 50, **more}
     made = RunFolder.create(
-        path, algo=algo, config=config, env=config["env"], seed=seed, command=f"evolvent run {algo} --seed {seed}"
+        path,
+        algo=algo,
+        config=config,
+        env=config["env"],
+        seed=seed,
+        command=f"evolvent run {algo} --seed {seed}",
+        kind="team",
     )
 
     def judged(value, n=32):

@@ -14,7 +14,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +22,9 @@ from typing import Any
 
 from evolvent.core import outside, sources
 from evolvent.core.credit_rule import CreditRule, rule_of
-from evolvent.core.errors import BadInput, closest, missing_extra
+from evolvent.core.errors import BadInput, EvolventError, closest, missing_extra
 from evolvent.core.folder import RunFolder
+from evolvent.runs.kind import Kind
 
 _LIGHT = ("evolvent.core.", "evolvent.formulas.")
 KEPT = "system"
@@ -41,24 +42,56 @@ class Entry:
     """The installed package that brings it; ``""`` = this one."""
 
 
-KINDS = {
-    "memory": "memory: a frozen model learns from experience",
-    "language": "language: weights of a language model",
-    "team": "team: agents in environments",
-    "search": "search: a frozen model looks ahead",
-    "programs": "programs: a frozen model writes programs that are run",
-    "games": "games: a frozen model makes games that a browser plays",
-    "": "of your own",
-}
-"""What a system learns with, by the ``KIND`` of its ``Config``, in words; lists and docs go by it."""
+_KINDS = ("memory", "language", "team", "search", "programs", "games")
+"""Folders of ``runs/`` with a kind of run, in the order of lists and docs."""
+
+
+@functools.cache
+def kinds() -> dict[str, Kind]:
+    """The kinds of run by name: of the package, and what installed packages bring (``evolvent.kinds``).
+
+    One that does not load is left out (``brought``): its runs have the plain page.
+    """
+    found: dict[str, Kind] = {name: importlib.import_module(f"evolvent.runs.{name}.kind").KIND for name in _KINDS}
+    for one in outside.brought("kinds").values():
+        with suppress(EvolventError):
+            brought = _brought_kind(one)
+            found.setdefault(brought.name, brought)
+    return found
+
+
+def _brought_kind(one: outside.Brought) -> Kind:
+    found = one.load("a kind of run")
+    if not isinstance(found, Kind):
+        expected = "an object of evolvent.runs.kind.Kind"
+        raise BadInput("not a kind of run", got=type(found).__name__, expected=expected, where=one.package)
+    return found
+
+
+def kind(name: str) -> Kind:
+    """The kind of that name; the plain one, by that name, where nobody describes it."""
+    from evolvent.runs.own.kind import KIND
+
+    return kinds().get(name) or dataclasses.replace(KIND, name=name, title=name or KIND.title)
+
+
+def kind_of(folder: RunFolder) -> Kind:
+    """The kind of a run: ``config.json`` says it; of an earlier version's run its system does.
+
+    The file of a system of your own is not run to be told.
+    """
+    manifest = folder.manifest()
+    name = manifest.get("kind")
+    if not name and sources.note(folder.path / KEPT) is None and manifest.get("algo") in _modules("algos"):
+        name = getattr(settings_of(str(manifest["algo"])), "KIND", "")
+    return kind(str(name or ""))
 
 
 def by_kind(others: Sequence[Entry] = ()) -> dict[str, list[Entry]]:
-    """The systems of the package and ``others``, under the heading of their kind."""
-    groups: dict[str, list[Entry]] = {title: [] for title in KINDS.values()}
+    """The systems of the package and ``others``, under the title of their kind."""
+    groups: dict[str, list[Entry]] = {one.title: [] for one in kinds().values()}
     for entry in [*entries("algos"), *others]:
-        kind = getattr(settings_of(entry.name), "KIND", "")
-        groups.setdefault(KINDS.get(kind, kind), []).append(entry)
+        groups.setdefault(kind(getattr(settings_of(entry.name), "KIND", "")).title, []).append(entry)
     return {title: group for title, group in groups.items() if group}
 
 
@@ -101,14 +134,18 @@ class System:
         do = "EVOLVENT_TRACEBACK=1 before the command shows the whole traceback"
         return outside.own_faults(str(self.file), f"the system {self.asked} failed", do=do, but=(BrokenPipeError,))
 
-    def evaluate(self) -> Callable[..., Any] | None:
-        """What ``evolvent eval`` calls: its own, or that of all learners of language models; ``None`` = it cannot."""
-        own = getattr(self.module, "evaluate", None)
-        if own is None and getattr(self.Config, "KIND", "") == "language":
-            from evolvent.runs.language.frozen import evaluate_language
+    @property
+    def kind(self) -> Kind:
+        """Its kind of run: ``KIND`` beside its settings, or the one that these name."""
+        own = getattr(self.module, "KIND", None)
+        return own if isinstance(own, Kind) else kind(getattr(self.Config, "KIND", ""))
 
-            return functools.partial(evaluate_language, self.Config)
-        return own
+    def evaluate(self) -> Callable[..., Any] | None:
+        """What ``evolvent eval`` calls: its own, or that of its kind; ``None`` = it cannot."""
+        own = getattr(self.module, "evaluate", None)
+        # a kind of its own may say nothing of it: what its settings are made for can
+        of_kind = self.kind.evaluate or kind(getattr(self.Config, "KIND", "")).evaluate
+        return own if own is not None or of_kind is None else functools.partial(of_kind, self.Config)
 
 
 def system(name: str) -> System:
@@ -226,7 +263,7 @@ def _checked(found: System) -> System:
 
 
 def brought(package: str) -> tuple[list[Entry], list[str]]:
-    """What installed packages bring to ``"algos"`` or ``"credit"``, and what is wrong with those that do not load."""
+    """What installed packages bring to ``"algos"``, ``"credit"`` or ``"kinds"``, and what is wrong with the rest."""
     found: list[Entry] = []
     wrong: list[str] = []
     for name, one in outside.brought(package).items():
@@ -235,11 +272,13 @@ def brought(package: str) -> tuple[list[Entry], list[str]]:
                 module = system(name).module
                 told = {key: value for key, value in vars(module).items() if key.isupper()}
                 doc = inspect.getdoc(module) or ""
+            elif package == "kinds":
+                told, doc = {}, _brought_kind(one).title
             else:
                 rule = credit_rule(name)
                 told, doc = {"LEVEL": rule.LEVEL, "UNBIASED": rule.UNBIASED}, rule.summary
             found.append(Entry(name, doc.partition("\n")[0].rstrip("."), told, one.package))
-        except BadInput as error:
+        except EvolventError as error:
             wrong.append(f"{name} of {one.package}: {error.got or error.what}")
     return found, wrong
 

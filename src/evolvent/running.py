@@ -20,12 +20,17 @@ from typing import Any
 
 from evolvent import catalogue
 from evolvent.core import config as configs
-from evolvent.core import sources
+from evolvent.core import outside, sources
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import ERROR, Interrupted, RunFolder
+from evolvent.core.jsonfile import write_atomic
+from evolvent.evaluate import blocks
+from evolvent.evaluate.blocks import Page
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.outcome import page, tell
+from evolvent.evaluate.outcome import tell
+from evolvent.evaluate.pages.report import report
 from evolvent.evaluate.scores import check_score
+from evolvent.runs.kind import Kind
 from evolvent.runs.sources import TASKS
 
 
@@ -120,13 +125,75 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> l
 
     if not folders:
         raise BadInput("nothing to compare", expected="run folders", where="evolvent compare")
-    standings = comparison.compare(comparison.load(folders, live.note))
+    standings = comparison.compare(comparison.load(folders, page_of, live.note))
     comparison.show(standings, live)
     if html is not None:
         from evolvent.evaluate.pages.compare_page import write_html
 
         live.note(f"page: {write_html(standings, html)}")
     return standings
+
+
+# ------------------------------------------------------------------------------------------------------- pages
+def page_of(folder: RunFolder, kind: Kind | None = None) -> Page:
+    """What a run tells of itself: as it wrote it at its end, or as its kind reads it from its files now.
+
+    Args:
+        folder: of the run.
+        kind: where the caller knows it; else what ``config.json`` says.
+    """
+    kind = kind or catalogue.kind_of(folder)
+    if folder.finished and (written := blocks.read(folder.path)) is not None:
+        return written
+    return _account(kind, folder)
+
+
+def _account(kind: Kind, folder: RunFolder) -> Page:
+    """The page of a run by its kind; the plain one where that cannot be made, or read: a run keeps what it came to."""
+    try:
+        return _checked(dataclasses.replace(kind.account(folder), kind=kind.title))
+    except Exception as error:  # noqa: BLE001 - an account may be anybody's, and the work is done
+        words = f"The page of a run of the kind {kind.name!r} could not be made: {type(error).__name__}: {error}"
+        home = getattr(getattr(kind.account, "__code__", None), "co_filename", "")
+        line = blocks.Text((f"{words} ({outside.line_of(error, home)})",), "bad", said=True)
+    try:
+        page = catalogue.kind("").account(folder)
+        return _checked(dataclasses.replace(page, kind=kind.title, blocks=(*page.blocks, line)))
+    except Exception:  # noqa: BLE001 - the metrics, too, may be anything
+        return Page(kind.title, (line,))
+
+
+def _checked(page: Page) -> Page:
+    """A page as it is when it is read again.
+
+    Raises:
+        BadInput: it could not be.
+    """
+    read = blocks.loads(blocks.dumps(page))
+    if read is None:
+        raise BadInput(
+            "not a page", got=type(page).__name__, expected="evolvent.evaluate.blocks.Page", where="account()"
+        )
+    return read
+
+
+def write_report(path: Path, kind: Kind | None = None) -> Path:
+    """Write ``page.json`` and ``report.html`` of a run from its files, whether it has ended or not; the report's path.
+
+    Args:
+        path: of the run folder.
+        kind: where the caller knows it; else what ``config.json`` says.
+    """
+    folder = RunFolder.open(path)
+    kind = kind or catalogue.kinds().get(catalogue.kind_of(folder).name)
+    # a kind that only the file of its system describes: as that wrote it
+    written = blocks.read(folder.path) if kind is None and folder.finished else None
+    page = written or (page_of(folder) if kind is None else _account(kind, folder))
+    if written is None:  # what this version does not know stays in the file
+        blocks.write(Path(path), page)
+    html = Path(path) / "report.html"
+    write_atomic(html, report(folder, page))
+    return html
 
 
 # ------------------------------------------------------------------------------------------------------- settings
@@ -190,10 +257,9 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
         stamp = time.strftime("%Y%m%d-%H%M%S")
         path = out or Path("runs") / f"{name}-{_short(env)}-{seed}-{stamp}"
         fields = configs.to_json(config)
-        kind = getattr(config, "KIND", "")
         paper = str(getattr(found.module, "PAPER", ""))
         folder = RunFolder.create(
-            path, algo=name, config=fields, env=env, seed=seed, command=command, kind=kind, paper=paper
+            path, algo=name, config=fields, env=env, seed=seed, command=command, kind=found.kind.name, paper=paper
         )
         if found.file is not None:
             sources.save_copy(folder.path / catalogue.KEPT, found.file, system=found.asked)
@@ -210,7 +276,7 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
     if resume is not None and folder.finished and not changed:
         # written again: it may have been stopped between its last number and its last page
         more = "".join(f"; {_flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
-        live.note(f"this run has ended; nothing to do{more}\n\nreport: {page(folder.path)}")
+        live.note(f"this run has ended; nothing to do{more}\n\nreport: {write_report(folder.path, found.kind)}")
         return folder.path
     again = again or _again(found, folder.path)
     with folder, folder.alone(), _watched(folder, tracker):
@@ -221,14 +287,16 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
         except KeyboardInterrupt as error:
             live.close()
             if isinstance(error, Interrupted):
-                live.note(f"report so far: {page(folder.path)}")
+                live.note(f"report so far: {write_report(folder.path, found.kind)}")
             raise KeyboardInterrupt(f"stopped; the run stands in {folder.path}\n  do: {again}") from error
         except Exception as error:
             _failed(folder, error, again, new=resume is None)
             raise
         folder.write_summary(summary)
     live.close()
-    tell(folder.path, summary, live)
+    html = write_report(folder.path, found.kind)
+    ended = RunFolder.open(folder.path)
+    tell(ended, page_of(ended, found.kind), live, html)
     return folder.path
 
 
@@ -329,7 +397,7 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
         _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live, again)
     compare_folders([parent], parent / "compare.html", live)
     for child in runs:
-        page(child)  # again, with the way to the comparison
+        write_report(child, found.kind)  # again, with the way to the comparison
     return list(runs)
 
 
@@ -345,9 +413,8 @@ def check_env(kind: type[Any], spec: str) -> None:
     """
     from evolvent import envs
 
-    kinds = {"team": envs.TEAM, "memory": envs.TASKS, "language": envs.TASKS, "search": envs.TASKS}
     if spec:
-        envs.check(spec, kinds.get(getattr(kind, "KIND", ""), ""), "--env")
+        envs.check(spec, catalogue.kind(getattr(kind, "KIND", "")).envs, "--env")
 
 
 def _check_same(folder: RunFolder, found: catalogue.System) -> None:

@@ -13,9 +13,9 @@ from evolvent.core.errors import EnvError
 from evolvent.envs.text import kernels
 from evolvent.evaluate.pages import png
 from evolvent.evaluate.pages.audit_page import render
-from evolvent.evaluate.pages.report import write_report
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
+from evolvent.running import write_report
 from sample_games_run import sample_games_run
 from sample_language_run import sample_language_run
 from sample_programs_run import sample_programs_run

@@ -21,7 +21,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     files = re.findall(r"```python (my_\w+\.py)\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert [name for name, _ in files] == ["my_shop.py", "my_env.py", "my_rule.py", "my_system.py"]
+    assert [name for name, _ in files] == ["my_shop.py", "my_env.py", "my_rule.py", "my_system.py", "my_descent.py"]
     for name, text in files:
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
@@ -69,3 +69,16 @@ def test_the_system_runs_and_so_does_the_example_in_python(here, capsys):
     (block,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
     exec(compile(block, str(PAGE), "exec"), {})
     assert "runs/mine" in capsys.readouterr().out and len(RunFolder.open("runs/mine").read_metrics()) == 200
+
+
+def test_the_kind_of_run_has_its_page(here):
+    evolvent("run", "my_descent.py", "--seeds", 1, 2, "--out", "two", cwd=here)
+    out, _ = evolvent("run", "my_descent.py", "--out", "one", cwd=here)
+    assert "Better than the first update." in out
+    told = (here / "one" / "report.html").read_text("utf-8")
+    assert "descent: numbers that fall" in told and "<h2>Loss</h2>" in told
+    listed, _ = evolvent("runs", ".", cwd=here)
+    assert "one" in listed and "descent: numbers that fall" in (here / "runs.html").read_text("utf-8")
+    compared, _ = evolvent("compare", "one", "two", "--html", "c.html", cwd=here)
+    assert "arms" not in compared and "my_descent" in compared
+    assert "Loss, on what it learned from" in (here / "c.html").read_text("utf-8")

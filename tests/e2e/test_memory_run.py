@@ -1,6 +1,7 @@
 """A memory system through the command line on the analyst world: the folder it leaves, and what it learned, frozen."""
 
 import json
+import re
 
 import pytest
 from command import evolvent
@@ -37,7 +38,10 @@ def values(folder):
 
 def test_a_run_leaves_a_folder_that_says_all(whole):
     folder, out = whole
-    assert "Stream, pass 2 of 3 (8 tasks)" in out and "held out, after learning" in out and "report:" in out
+    assert "Stream, pass 2 of 3 (8 tasks)" in out and "report:" in out
+    for name, n in (("before: held-out", 3), ("stream: tasks", 24), ("after: the same", 3), ("control: tasks", 8)):
+        assert re.search(rf"\n{name} .* {n} +0 +0 % \[0, ", out), name
+    assert [re.search(rf"\n *{number} +8 +0 % \[0, 32\]", out) is not None for number in (1, 2, 3)] == [True] * 3
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["steps"] == 3 + 24 + 3 + 8 == len(lines(folder))
     assert summary["score"]["name"] == "held-out success"

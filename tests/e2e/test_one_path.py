@@ -1,6 +1,7 @@
 """Any model with any part of an attempt, through the command line: a served workflow, a memory of a model in torch."""
 
 import json
+import re
 from functools import partial
 
 import command
@@ -62,7 +63,7 @@ def test_a_served_model_in_a_workflow_of_two_with_a_memory(tmp_path):
             "--plain",
             cwd=tmp_path,
         )
-    assert "held out, after learning" in out
+    assert re.search(r"\nafter: the same held-out tasks +2 +2 +100 %", out)
     episodes = attempts(tmp_path / "run")
     assert all(episode.agents_T == ["planner", "solver"] and episode.success for episode in episodes)
     ledger = Ledger.for_episodes(episodes)

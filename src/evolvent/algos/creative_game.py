@@ -63,10 +63,10 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
-from evolvent.runs.games.account import summarise, tell, told_of
 from evolvent.runs.games.change import recall
 from evolvent.runs.games.plan import Plan, changed, plan
 from evolvent.runs.games.seat import Lineage, Node, Seat, opened, told
+from evolvent.runs.games.summary import summarise, tell
 from evolvent.runs.shell import Shell
 
 PAPER = "arXiv 2604.19926"
@@ -159,7 +159,6 @@ def run(
         arm = {"select": config.select, "browser": browser.start() if browser else None}
         summary = head | arm | summarise(rows)
         folder.write_summary(summary)
-        told_of(live, summary)
     return summary
 
 

@@ -50,10 +50,10 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
-from evolvent.runs.programs.account import summarise
 from evolvent.runs.programs.breaks import Breaks, left_out
 from evolvent.runs.programs.config import ProgramsConfig
 from evolvent.runs.programs.seat import FRESH, REWARDS, Seat, Start, Work, opened
+from evolvent.runs.programs.summary import summarise
 from evolvent.runs.programs.words import lesson_of, outcome, tell, told_of, writing
 from evolvent.runs.shell import Shell
 

@@ -54,11 +54,11 @@ from evolvent.play.aligned import STEP, TEAM, THINKER, WHOLE, Aligned, Alignment
 from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner
 from evolvent.runs.broken import Lately
-from evolvent.runs.memory.account import summarise
 from evolvent.runs.memory.attempt import Agent
 from evolvent.runs.memory.experts import Expert, experts_of, play_expert, steps_of, world_seed
 from evolvent.runs.memory.lifelong import Item, Stream, check_plan, one_step
 from evolvent.runs.memory.run import answering, judged, loaded
+from evolvent.runs.memory.summary import summarise
 from evolvent.runs.shell import Shell, tell_fewer
 
 PAPER = "arXiv 2403.06221"

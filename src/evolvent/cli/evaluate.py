@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,9 +35,7 @@ def evaluate(
     name, played = found.name, found.evaluate()
     if played is None:
         told = f"{folder}/summary.json and report.html have what it came to"
-        if getattr(found.Config, "KIND", "") == "programs":
-            more = shlex.join(["evolvent", "run", name, "--split", "heldout", "--memory", str(folder)])
-            told += f"; what it learned, on other kernels: {more}"
+        told += f"; {found.kind.instead(opened)}" if found.kind.instead else ""
         raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder), do=told)
     if episodes is not None and episodes < 1:
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")

@@ -29,7 +29,7 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bo
         raise BadInput("nothing of that name", got=what, expected=closest(what, known), where="evolvent list")
     with Live(plain=True if plain else None) as live:
         if what == "start":
-            for choice in start.CHOICES:
+            for choice in start.choices():
                 live.note(start.told(choice))
             live.note("\nAll there is, a line each: evolvent list algos | envs | models | credit")
             live.note(f"An extra is installed with: {install('EXTRA')}")
@@ -49,7 +49,7 @@ def _list_algos() -> _Tables:
 
     found, wrong = catalogue.brought("algos")
     tables = {f"algos, {kind}": [row(entry) for entry in group] for kind, group in catalogue.by_kind(found).items()}
-    return ["name", "paper", "levels", "status", ""], tables, wrong
+    return ["name", "paper", "levels", "status", ""], tables, wrong + catalogue.brought("kinds")[1]
 
 
 def _list_credit() -> _Tables:

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 from tyro.conf import Positional
 
 from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.words import parsed
 from evolvent.evaluate.index import Listed, find, runs, state_of
@@ -19,6 +20,7 @@ from evolvent.evaluate.live import Live, duration
 from evolvent.evaluate.pages.index_page import render
 from evolvent.evaluate.pages.page import renewed, way
 from evolvent.evaluate.pages.report import report
+from evolvent.running import page_of
 
 _HERE, _PORT = "127.0.0.1", 8765
 _TYPES = {".html": "text/html", ".json": "application/json", ".jsonl": "text/plain"}
@@ -41,7 +43,7 @@ def index(
         plain: plain text output even on a terminal.
     """
     with Live(plain=True if plain else None) as live:
-        found = runs(folder)
+        found = runs(folder, page_of)
         rows: list[list[object]] = [
             [
                 run.path,
@@ -112,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(self.path.partition("?")[0])
         try:
             if path == "/":
-                found = runs(self._folder)
+                found = runs(self._folder, page_of)
                 where = {run.path: f"/run/{quote(run.path)}/" for run in found if run.state != "broken"}
                 self._send(renewed(render(_title(self._folder), found, where)).encode(), ".html")
             else:
@@ -127,7 +129,8 @@ class _Handler(BaseHTTPRequestHandler):
         known |= {run.resolve().name: run for run in [known.pop(".", None)] if run is not None}
         run = known.get(name)
         if run is not None and not file:
-            html = report(run)
+            opened = RunFolder.open(run)
+            html = report(opened, page_of(opened))
             self._send((html if state_of(run) == "finished" else renewed(html)).encode(), ".html")
             return
         beside = {part for one in known.values() for part in (one, one.parent, one / "games")}

@@ -13,10 +13,9 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import IO, TYPE_CHECKING, Any, Self
@@ -56,6 +55,8 @@ class RunFolder:
         self._files: dict[str, IO[bytes]] = {}
         self._started = time.monotonic()
         self._step = 0
+        self.last_t = 0.0
+        """Seconds at its last line."""
         self._extension: dict[str, Any] = {}
         self.touched = False
         """Whether the run has begun, or gone on, in this process."""
@@ -86,7 +87,7 @@ class RunFolder:
             env: name of the environment.
             seed: root of the seed tree.
             command: the command line, as text or as its words.
-            kind: of run: language, team, memory, or one of your own; ``""`` = as its lines say.
+            kind: of run, by its name: language, team, memory, …; ``""`` = of your own.
             paper: of the algorithm, e.g. arXiv 2601.03192.
 
         Raises:
@@ -149,11 +150,6 @@ class RunFolder:
     def manifest(self) -> dict[str, Any]:
         """The content of ``config.json``: algo, env, seed, config, command, commit, versions, machine."""
         return read_object(self.path / "config.json", "a run folder made by `evolvent run`")
-
-    @property
-    def kind(self) -> str:
-        """What kind of run it is: ``config.json`` says so; where it does not, the first lines of the metrics do."""
-        return self.manifest().get("kind") or kind_of(islice(lines(self.path / "metrics.jsonl"), 8))
 
     @property
     def config(self) -> dict[str, Any]:
@@ -285,8 +281,8 @@ class RunFolder:
 
     # ---------------------------------------------------------------------------------------------- inside
     def _resume_from(self, row: Mapping[str, Any]) -> None:
-        self._step = int(row["step"])
-        self._started = time.monotonic() - float(row["t"])
+        self._step, self.last_t = int(row["step"]), float(row["t"])
+        self._started = time.monotonic() - self.last_t
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:
         self.touched = True
@@ -344,14 +340,6 @@ def _cannot_be_made(error: OSError) -> BadInput:
     return BadInput(
         "the run folder cannot be made", got=str(error), expected=expected, where="--out", do="choose another --out"
     )
-
-
-def kind_of(rows: Iterable[Mapping[str, Any]]) -> str:
-    """The kind of a run that does not say it (an earlier version's, or one of your own), by its first lines."""
-    rows = list(rows)
-    if not any("update" in row or row.get("phase") == "random" for row in rows):
-        return "memory"
-    return "language" if any("sampled_per_s" in row or "cut_mean" in row for row in rows) else "team"
 
 
 class Interrupted(KeyboardInterrupt):

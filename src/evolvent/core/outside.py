@@ -2,7 +2,7 @@
 
 ``file.py``, ``file.py:name`` and ``package.module:name`` point at it, each with options after a comma where those are
 taken (``file.py:make,size=3``). An installed package brings things by entry points of the groups ``evolvent.algos``,
-``evolvent.envs`` and ``evolvent.credit``. A file is run when it is loaded: use only what you trust.
+``evolvent.envs``, ``evolvent.credit`` and ``evolvent.kinds``. A file is run when it is loaded: use only what you trust.
 """
 
 from __future__ import annotations

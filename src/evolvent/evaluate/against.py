@@ -1,4 +1,4 @@
-"""What a run is compared with, and how that came out: no memory, random play, before learning, its own first attempts.
+"""How a run came out against what it recorded to compare it with: no memory, random play, before learning, ….
 
 A difference on the same tasks has a paired interval (Newcombe's, and an exact McNemar test must agree), any other one
 the interval that follows from the two estimates' own (Zou & Donner). Several seeds of one setting are taken together:
@@ -10,22 +10,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import Any, Literal
+from typing import Literal
 
-from evolvent.evaluate import series
-from evolvent.evaluate.learning import is_success, success_interval
+from evolvent.evaluate.blocks import Comparison, Number, Page
 from evolvent.evaluate.live import count, number, percent
-from evolvent.evaluate.series import Paired, Row
-from evolvent.formulas.refinement import GAIN
-from evolvent.formulas.statistics import difference_interval, student_interval
+from evolvent.formulas.statistics import difference_interval, mcnemar, paired_rates_interval, student_interval
 
 State = Literal["better", "worse", "same", "unknown"]
+Key = tuple[Hashable, str]
+"""A run, and a task of it."""
 FEW = 5
 _LEVEL = 0.05
-_LEVELS = {"baseline": "random actions", "idle": "doing nothing", "before": "before learning"}
 
 
 @dataclass(frozen=True)
@@ -38,24 +36,70 @@ class Against:
     subject: str = ""
 
 
-def own(kind: str, summaries: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> tuple[Against, ...]:
+@dataclass(frozen=True)
+class Paired:
+    """Two outcomes of the same tasks: difference ``a - b`` with its interval, exact McNemar p."""
+
+    n: int
+    only_a: int
+    only_b: int
+    difference: float
+    lo: float
+    hi: float
+    p: float
+
+
+def paired(a: Mapping[Key, int], b: Mapping[Key, int]) -> Paired | None:
+    """The outcomes of the tasks that stand in both; ``None`` where they share none.
+
+    Of several runs, whose tasks may go alike, the interval is at least as wide as Student's t over the runs' means.
+    """
+    common = [key for key in a if key in b]
+    if not common:
+        return None
+    x, y = [a[key] for key in common], [b[key] for key in common]
+    difference, lo, hi = paired_rates_interval(x, y)
+    runs: dict[Hashable, list[int]] = {}
+    for (run, _), p, q in zip(common, x, y, strict=True):
+        runs.setdefault(run, []).append(p - q)
+    if 1 < len(runs) < len(common):
+        ends = student_interval([fmean(gains) for gains in runs.values()])
+        lo, hi = max(-1.0, min(lo, ends[0])), min(1.0, max(hi, ends[1]))
+    only_a = sum(p > q for p, q in zip(x, y, strict=True))
+    only_b = sum(p < q for p, q in zip(x, y, strict=True))
+    return Paired(len(common), only_a, only_b, difference, lo, hi, mcnemar(x, y))
+
+
+def own(pages: Sequence[Page]) -> tuple[Against, ...]:
     """A setting against what its own runs recorded to compare it with; empty where that is nothing.
 
     Args:
-        kind: of the runs (``config.json``).
-        summaries: content of ``summary.json``, one a seed.
-        rows: lines of metrics of all of them; ``run`` tells the seeds apart.
+        pages: of its runs, one a seed.
     """
-    if kind == "programs":
-        return tuple(_on_programs(rows))
-    return tuple(_on_tasks(rows) or _arms(summaries[0], rows) or _levels(summaries))
+    found: dict[tuple[str, str], list[tuple[int, Comparison]]] = {}
+    for run, page in enumerate(pages):
+        for one in page.of(Comparison):
+            found.setdefault((one.subject, one.name), []).append((run, one))
+    told: list[Against] = []
+    for (subject, name), members in found.items():
+        try:
+            told += _of_all(pages, name, subject, members)
+        except (ArithmeticError, ValueError):  # a page that somebody damaged
+            told.append(Against(name, "unknown", "numbers that cannot be compared", subject))
+    return tuple(told)
 
 
-def is_rate(summary: Mapping[str, Any]) -> bool:
-    """Whether the score of a finished run is a success rate."""
-    return any(name in summary for name in ("phases", "passes", "arms", "kernels")) or all(
-        is_success(row) for row in (_judged(summary), *_known(summary).values())
-    )
+def _of_all(pages: Sequence[Page], name: str, subject: str, members: Sequence[tuple[int, Comparison]]) -> list[Against]:
+    """One comparison, of all runs that have it; a level counts where all have it."""
+    ones = [one for _, one in members]
+    if any(one.pairs for one in ones):
+        a: dict[Key, int] = {(run, task): won for run, one in members for task, won, _ in one.pairs}
+        b: dict[Key, int] = {(run, task): won for run, one in members for task, _, won in one.pairs}
+        test, seeds = paired(a, b), len({run for run, _ in a})
+        return [by_pairs(name, test, subject, seeds=seeds, thing=ones[0].thing)] if test else []
+    sides = [(one.own, one.other) for one in ones]
+    known = [(x, y) for x, y in sides if x and y and x.value is not None and y.value is not None]
+    return [_by_levels(name, subject, known)] if len(known) == len(pages) else []
 
 
 def sentence_of(found: Sequence[Against]) -> str:
@@ -110,93 +154,15 @@ def by_pairs(name: str, test: Paired, subject: str = "", *, seeds: int = 1, thin
     return said if certain else replace(said, state="same")
 
 
-# ------------------------------------------------------------------------------------------- each kind of run
-def _on_tasks(rows: Sequence[Row]) -> list[Against]:
-    """Runs over tasks: held-out tasks before and after; the last pass and the same tasks without memory."""
-    groups = series.phases(row for row in rows if row.get("phase") in series.PHASES)
-    stream = series.passes(groups.get("stream", []))
-    last = stream[max(stream)] if stream else []
-    found = [
-        _paired("no memory on held-out tasks", groups.get("after", []), groups.get("before", [])),
-        _paired("no memory on the tasks it learned from", last, groups.get("control", [])),
-    ]
-    return [one for one in found if one is not None]
-
-
-def _paired(name: str, a: Sequence[Row], b: Sequence[Row], subject: str = "", thing: str = "task") -> Against | None:
-    """Two outcomes of the same tasks; ``None`` where no task stands in both, or one twice in either."""
-    strip = [[{**row, "pass": 1} for row in rows] for rows in (a, b)]
-    if any(len({(row.get("run"), row.get("task")) for row in rows}) < len(rows) for rows in strip):
-        return None
-    seeds = len({row.get("run") for row in strip[0]})
-    test = series.paired(*strip, cluster="run" if seeds > 1 else "task")
-    return None if test is None else by_pairs(name, test, subject, seeds=seeds, thing=thing)
-
-
-def _arms(summary: Mapping[str, Any], rows: Sequence[Row]) -> list[Against]:
-    """Runs of several searches: the first against each other one, on the same tasks."""
-    names = [arm["name"] for arm in summary.get("arms") or ()]
-    groups = series.phases(rows)
-    found = [_paired(name, groups.get(names[0], []), groups.get(name, []), names[0]) for name in names[1:]]
-    return [one for one in found if one is not None]
-
-
-def _on_programs(rows: Sequence[Row]) -> list[Against]:
-    """Runs over programs: the last attempt at each of them against the first, one attempt each."""
-    judged = [row for row in rows if row.get("valid") and "kernel" in row]  # a system of yours may log other columns
-    tries = series.by_key(judged, lambda row: (row.get("run"), row["kernel"]))
-    found: list[Against] = []
-    for what, ratio in (("programs that are right", 0.0), ("programs that are faster", GAIN)):
-        ends = [
-            [
-                {"run": run, "task": task, "success": int(one["gate"] == "" and one["ratio"] >= ratio)}
-                for (run, task), mine in tries.items()
-                for one in (mine[end],)
-            ]
-            for end in (-1, 0)
-        ]
-        test = _paired(f"its first attempts in {what}", ends[0], ends[1], thing="program")
-        found += [test] if test else []
-    return found
-
-
-def _levels(summaries: Sequence[Mapping[str, Any]]) -> list[Against]:
-    """Runs with updates, or of your own: the score against each level that all of them recorded."""
-    summary, scores = summaries[0], [_judged(one) for one in summaries]
-    known = [_known(one) for one in summaries]
-    levels = {name: [one[name] for one in known] for name in _LEVELS if all(name in one for one in known)}
-    if summary.get("agents") is None or "before" in summary:
-        levels = dict(sorted(levels.items(), key=lambda pair: pair[0] != "before"))  # a model could do something before
-    rate = all(map(is_rate, summaries))
-    higher = bool(scores[0].get("higher_is_better", True))
-    return [
-        _level(rows[0].get("name") or _LEVELS[name], scores, rows, rate=rate, higher=higher)
-        for name, rows in levels.items()
-    ]
-
-
-def _known(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    return {name: row for name in _LEVELS if (row := summary.get(name)) and row.get("value") is not None}
-
-
-def _judged(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The score with all that its judgement says: attempts, success."""
-    score = {name: value for name, value in (summary.get("score") or {}).items() if value is not None}
-    return {**(summary.get("greedy") or {}), **score}
-
-
-def _level(
-    name: str, scores: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], *, rate: bool, higher: bool
-) -> Against:
-    """The scores of one seed or several against a level that each of them recorded."""
-    each = [
-        difference_interval(a["value"], _ends(a, rate), b["value"], _ends(b, rate))
-        for a, b in zip(scores, others, strict=True)
-    ]
+def _by_levels(name: str, subject: str, pairs: Sequence[tuple[Number, Number]]) -> Against:
+    """The scores of one seed or several against a number that each of them recorded."""
+    rate = all(one.rate for pair in pairs for one in pair)
+    higher = pairs[0][0].higher_is_better
+    each = [difference_interval(a.value or 0.0, _ends(a), b.value or 0.0, _ends(b)) for a, b in pairs]
     ends = _together(each)
     ends = (ends[0], max(-1.0, ends[1]), min(1.0, ends[2])) if rate else ends
     known = not math.isnan(ends[1])
-    value, other = (fmean(row["value"] for row in rows) for rows in (scores, others))
+    value, other = (fmean(pair[side].value or 0.0 for pair in pairs) for side in (0, 1))
     if rate:
         numbers = f"{percent(value)} against {percent(other)}"
         numbers += f", {_points(ends)}" if known else ""
@@ -206,11 +172,9 @@ def _level(
         numbers += f", {difference(ends)}" if known else ""
     numbers += "" if higher else " (lower is better)"
     numbers += f", means of {len(each)} seeds" if len(each) > 1 else ""
-    n = sum(
-        min(row.get("tasks") or row.get("n") or math.inf for row in pair) for pair in zip(scores, others, strict=True)
-    )
+    n = sum(min(one.n or math.inf for one in pair) for pair in pairs)
     numbers += "" if known and n >= FEW else f" ({_few(n)})"
-    return by_interval(name, ends, numbers, n=n, higher=higher)
+    return by_interval(name, ends, numbers, n=n, higher=higher, subject=subject)
 
 
 def _together(each: Sequence[tuple[float, float, float]]) -> tuple[float, float, float]:
@@ -234,9 +198,9 @@ def _points(ends: tuple[float, float, float]) -> str:
     return f"{value:+d} points [{lo:+d}, {hi:+d}]"
 
 
-def _ends(row: Mapping[str, Any], rate: bool) -> tuple[float, float]:
-    lo, hi = (success_interval(dict(row)) if rate else None) or row.get("ci95") or (None, None)
-    return (math.nan, math.nan) if lo is None or hi is None else (float(lo), float(hi))
+def _ends(one: Number) -> tuple[float, float]:
+    lo, hi = one.ci95 or (None, None)
+    return (math.nan, math.nan) if lo is None or hi is None else (lo, hi)
 
 
 def _few(n: float) -> str:

@@ -1,7 +1,7 @@
 """Runs against one another: interquartile mean with interval, probability of improvement, paired test, curves.
 
 Runs of the same algorithm, environment and settings that differ only in the seed form one arm. The first arm is the
-reference of every comparison.
+reference of every comparison. What is compared is what the pages of the runs hold: score, outcomes, lines.
 """
 
 from __future__ import annotations
@@ -19,11 +19,21 @@ import numpy as np
 from evolvent.core.config import flat
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate import compare_team, series
-from evolvent.evaluate.against import Against, by_interval, by_pairs, difference, listed, own, sentence_of
-from evolvent.evaluate.learning import Learning, learning
+from evolvent.evaluate import curves
+from evolvent.evaluate.against import (
+    Against,
+    Key,
+    Paired,
+    by_interval,
+    by_pairs,
+    difference,
+    listed,
+    paired,
+    sentence_of,
+)
+from evolvent.evaluate.blocks import Number, Outcomes, Page
 from evolvent.evaluate.live import Live, interval
-from evolvent.evaluate.series import Paired, Row
+from evolvent.evaluate.pages.svg import count
 from evolvent.evaluate.verdict import FEW_SEEDS, Verdict, of_seeds
 from evolvent.formulas.statistics import (
     difference_interval,
@@ -37,29 +47,39 @@ from evolvent.formulas.statistics import (
 
 @dataclass(frozen=True)
 class Arm:
-    """The runs of one setting: ``scores`` by run, and the outcome lines of all runs (``run`` names the seed).
-
-    Of runs with updates (teams, language models) there is ``learned`` instead of outcome lines, one for each run.
-    ``alone`` is the verdict on the arm by itself, against what its own runs recorded.
-    """
+    """The runs of one setting, by seed; ``alone``: the verdict on the arm by itself, against what its runs recorded."""
 
     name: str
     env: str
     seeds: tuple[int, ...]
-    scores: tuple[float, ...]
-    score_name: str
-    higher_is_better: bool
-    rows: tuple[Row, ...]
-    learned: tuple[Learning, ...] = ()
+    pages: tuple[Page, ...]
     folders: tuple[Path, ...] = ()
     alone: Verdict = field(default_factory=lambda: Verdict(""))
 
-    def final(self) -> list[Row]:
-        """The outcomes that the score speaks about: held-out tasks after learning, or the last pass of the stream."""
-        phases = series.phases(self.rows)
-        passes = series.passes(phases.get("stream", list(self.rows)))
-        rows = phases["after"] if "after" in phases else passes[max(passes)] if passes else []
-        return [{**row, "pass": 1} for row in rows]  # arms may differ in the number of passes
+    @property
+    def score(self) -> Number:
+        """Of the first seed."""
+        assert self.pages[0].score is not None
+        return self.pages[0].score
+
+    @property
+    def scores(self) -> tuple[float, ...]:
+        """One a seed."""
+        return tuple(float(page.score.value) for page in self.pages if page.score and page.score.value is not None)
+
+    def outcomes(self) -> list[Outcomes]:
+        """What the first seed's score counts; empty where it counts nothing."""
+        return self.pages[0].of(Outcomes)
+
+    def by_task(self, name: str) -> dict[Key, int]:
+        """The outcomes of that name of all seeds, by seed and task."""
+        return {
+            (seed, task): won
+            for seed, page in zip(self.seeds, self.pages, strict=True)
+            for one in page.of(Outcomes)
+            if one.name == name
+            for task, won, _ in one.rows
+        }
 
 
 @dataclass(frozen=True)
@@ -73,15 +93,17 @@ class Standing:
     interval_over: str
     better: tuple[float, float, float] | None
     paired: Paired | None
-    against: Against | None = None
-    also: tuple[Against, ...] = ()
+    against: tuple[Against, ...] = ()
 
 
-def load(folders: Sequence[Path], note: Callable[[str], None] = lambda said: None) -> list[Arm]:
+def load(
+    folders: Sequence[Path], page_of: Callable[[RunFolder], Page], note: Callable[[str], None] = lambda said: None
+) -> list[Arm]:
     """Read run folders, or folders of run folders, into arms in the order given.
 
     Args:
         folders: as ``seeds/*`` gives them, too: pages beside the runs (``compare.html``) are passed over.
+        page_of: what a run tells of itself.
         note: told what is passed over.
 
     Raises:
@@ -96,7 +118,7 @@ def load(folders: Sequence[Path], note: Callable[[str], None] = lambda said: Non
     for run in runs:
         groups.setdefault(_setting(run.manifest()), []).append(run)
     names = _names([json.loads(setting) for setting in groups])
-    return [_arm(name, members) for name, members in zip(names, groups.values(), strict=True)]
+    return [_arm(name, members, page_of) for name, members in zip(names, groups.values(), strict=True)]
 
 
 def compare(arms: Sequence[Arm]) -> list[Standing]:
@@ -105,24 +127,18 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
     several_envs = len({arm.env for arm in arms}) > 1
     for arm in arms:
         reference = next(other for other in arms if other.env == arm.env)
-        ci95, over = compare_team.interval_of(arm) if arm.learned else _interval(arm)
-        better = test = against = None
-        also: tuple[Against, ...] = ()
+        ci95, over = _interval(arm)
+        better, test = None, None
+        against: tuple[Against, ...] = ()
         if arm is not reference:
-            sign = 1.0 if arm.higher_is_better else -1.0
+            sign = 1.0 if arm.score.higher_is_better else -1.0
             if len(arm.scores) > 1 and len(reference.scores) > 1:  # of a single run it says nothing
                 better = probability_of_improvement(sign * np.array(arm.scores), sign * np.array(reference.scores))
-            both = len(set(arm.seeds) & set(reference.seeds))
-            test = series.paired(arm.final(), reference.final(), cluster="run" if both > 1 else "task")
             name = f"{arm.name} on {arm.env}" if several_envs else arm.name
-            also = _faster(arm, reference, name, both)
-            named = f"{reference.name} in programs that are right" if also else reference.name
-            against = (
-                by_pairs(named, test, name, seeds=both, thing="program" if also else "task")
-                if test and arm.higher_is_better
-                else _by_scores(arm, reference, name)
-            )
-        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test, against, also))
+            pairs = _in_pairs(arm, reference, name) if arm.score.higher_is_better else []
+            test = pairs[0][0] if pairs else None
+            against = tuple(one for _, one in pairs) or (_by_scores(arm, reference, name),)
+        out.append(Standing(arm, fmean(arm.scores), float(iqm(arm.scores)), ci95, over, better, test, against))
     return out
 
 
@@ -133,9 +149,9 @@ def verdict(standings: Sequence[Standing]) -> Verdict:
     envs = [s.arm.env for s in standings]
     found, sentences = list[Against](), list[str]()
     for s in standings:
-        if s.against is not None:
-            found += [s.against, *s.also]
-            sentences.append(sentence_of([s.against, *s.also]))
+        if s.against:
+            found += s.against
+            sentences.append(sentence_of(s.against))
         elif envs.count(s.arm.env) == 1:
             found += _alone(s, envs)
             sentences += [sentence_of(_alone(s, envs))] if s.arm.alone.against else []
@@ -151,12 +167,15 @@ def _alone(s: Standing, envs: Sequence[str]) -> list[Against]:
     return [replace(one, subject=f"{name} {one.subject}".strip()) for one in s.arm.alone.against]
 
 
-def _faster(arm: Arm, reference: Arm, name: str, seeds: int) -> tuple[Against, ...]:
-    """Of programs also which are faster; nothing of other tasks."""
-    told = [[{**row, "success": row["faster"]} for row in one.final() if "faster" in row] for one in (arm, reference)]
-    test = series.paired(*told, cluster="run" if seeds > 1 else "task")
-    named = f"{reference.name} in programs that are faster"
-    return (by_pairs(named, test, name, seeds=seeds, thing="program"),) if test else ()
+def _in_pairs(arm: Arm, reference: Arm, name: str) -> list[tuple[Paired, Against]]:
+    """By the tasks that both attempted, for each sort of outcome."""
+    found: list[tuple[Paired, Against]] = []
+    seeds = len(set(arm.seeds) & set(reference.seeds))
+    for one in arm.outcomes():
+        if test := paired(arm.by_task(one.name), reference.by_task(one.name)):
+            named = f"{reference.name} in {one.name}" if one.name else reference.name
+            found.append((test, by_pairs(named, test, name, seeds=seeds, thing=one.thing)))
+    return found
 
 
 def _by_scores(arm: Arm, reference: Arm, name: str) -> Against:
@@ -168,14 +187,20 @@ def _by_scores(arm: Arm, reference: Arm, name: str) -> Against:
     else:
         ends = difference_interval(fmean(arm.scores), _over(arm), fmean(reference.scores), _over(reference))
     numbers = difference(ends) if not math.isnan(ends[1]) else "no interval of the difference"
-    numbers += "" if arm.higher_is_better else " (lower is better)"
-    return by_interval(reference.name, ends, numbers, higher=arm.higher_is_better, subject=name)
+    higher = arm.score.higher_is_better
+    numbers += "" if higher else " (lower is better)"
+    return by_interval(reference.name, ends, numbers, higher=higher, subject=name)
 
 
 def _over(arm: Arm) -> tuple[float, float]:
     if len(arm.scores) > 1:
         return student_interval(arm.scores)
-    return compare_team.interval_of(arm)[0] if arm.learned else (math.nan, math.nan)
+    return _ends(arm.score) if not arm.outcomes() else (math.nan, math.nan)
+
+
+def _ends(one: Number) -> tuple[float, float]:
+    low, high = one.ci95 or (None, None)
+    return (math.nan, math.nan) if low is None or high is None else (low, high)
 
 
 def show(standings: Sequence[Standing], live: Live) -> None:
@@ -186,7 +211,7 @@ def show(standings: Sequence[Standing], live: Live) -> None:
     if said.advice:
         live.note(f"  next: {said.advice}" + (f"\n        {said.command}" if said.command else ""))
     for group in tables(standings):
-        live.table(f"{group[0].arm.score_name} on {group[0].arm.env}", *cells(group))
+        live.table(f"{group[0].arm.score.name} on {group[0].arm.env or '–'}", *cells(group))
     for line in notes(standings):
         live.note(line)
 
@@ -228,7 +253,7 @@ def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
+def _arm(name: str, runs: Sequence[RunFolder], page_of: Callable[[RunFolder], Page]) -> Arm:
     seeds = tuple(int(run.manifest()["seed"]) for run in runs)
     if len(set(seeds)) < len(seeds):
         raise BadInput(
@@ -237,61 +262,41 @@ def _arm(name: str, runs: Sequence[RunFolder]) -> Arm:
             expected="each run once",
             where=", ".join(str(run.path) for run in runs),
         )
-    scores = [run.summary()["score"] for run in runs]
-    for run, score in zip(runs, scores, strict=True):
-        if score.get("value") is None:
-            raise BadInput("the run has no score", got=score, expected="a number", where=str(run.path / "summary.json"))
-    kind, manifest, summaries = runs[0].kind, runs[0].manifest(), [run.summary() for run in runs]
-    rows = [{**row, "run": seed} for seed, run in zip(seeds, runs, strict=True) for row in run.read_metrics()]
-    found = own(kind, summaries, rows)
-    return Arm(
-        name,
-        str(manifest["env"]),
-        seeds,
-        tuple(float(score["value"]) for score in scores),
-        str(scores[0]["name"]),
-        bool(scores[0].get("higher_is_better", True)),
-        tuple(_outcomes(kind, seeds, summaries, rows)),
-        tuple(learning(run.read_metrics(), run.kind) for run in runs if kind in ("team", "language")),
-        tuple(run.path for run in runs),
-        of_seeds(manifest, summaries[0], found, seeds, runs[0].path),
-    )
-
-
-def _outcomes(
-    kind: str, seeds: Sequence[int], summaries: Sequence[Mapping[str, Any]], rows: Sequence[Row]
-) -> list[Row]:
-    """The lines that hold outcomes of tasks: of searches those of the first one, of programs one a program."""
-    if kind == "search":
-        first = summaries[0]["arms"][0]["name"]
-        return [{**row, "phase": "after"} for row in series.valid(rows) if row["phase"] == first]
-    if kind == "programs":
-        return [
-            {"run": seed, "task": one["name"], "success": one["right"], "faster": one["faster"]}
-            for seed, summary in zip(seeds, summaries, strict=True)
-            for one in summary["kernels"]
-        ]
-    return series.valid(rows)
+    pages = tuple(page_of(run) for run in runs)
+    for run, page in zip(runs, pages, strict=True):
+        if page.score is None or page.score.value is None:
+            got = run.summary().get("score")
+            raise BadInput("the run has no score", got=got, expected="a number", where=str(run.path / "summary.json"))
+    manifest = runs[0].manifest()
+    alone = of_seeds(manifest, pages, seeds, runs[0].path)
+    return Arm(name, str(manifest["env"]), seeds, pages, tuple(run.path for run in runs), alone)
 
 
 # ------------------------------------------------------------------------------------------------ numbers
 def _interval(arm: Arm) -> tuple[tuple[float, float], str]:
-    """Two-stage bootstrap over seeds and their tasks; one seed: over its tasks, resampled within each kind.
+    """Of the interquartile mean: over seeds and their tasks in two stages; of one seed what its score has.
 
-    Seeds alone would give three equal scores an interval of no width.
+    Seeds alone would give three equal scores an interval of no width. One seed whose score counts tasks: over those,
+    resampled within each kind.
     """
-    outcomes = series.by_key(arm.final(), lambda row: row["run"])
-    rates = [fmean(float(row["success"]) for row in rows) for rows in outcomes.values()]
-    counts = [len(rows) for rows in outcomes.values()]
+    found = arm.outcomes()
+    outcomes: dict[int, list[int]] = {}
+    for (seed, _), won in arm.by_task(found[0].name).items() if found else ():
+        outcomes.setdefault(int(str(seed)), []).append(won)
+    rates, counts = [fmean(won) for won in outcomes.values()], [len(won) for won in outcomes.values()]
     is_rate = len(rates) == len(arm.scores) and np.allclose(rates, arm.scores, atol=1e-3)
     if not is_rate:  # the score is something else than the success rate of those tasks
-        return stratified_bootstrap([arm.scores], iqm), "seeds"
+        if len(arm.scores) > 1 or found:
+            return stratified_bootstrap([arm.scores], iqm), "seeds"
+        return _ends(arm.score), arm.score.over
     hits = sum(r * n for r, n in zip(rates, counts, strict=True))
     if hits in (0.0, float(sum(counts))):
         return wilson(hits, sum(counts)), "tasks"
     if len(rates) == 1:
-        kinds = series.by_key(arm.final(), lambda row: row.get("kind"))
-        return stratified_bootstrap([[float(row["success"]) for row in rows] for rows in kinds.values()]), "tasks"
+        kinds: dict[str, list[float]] = {}
+        for _, won, kind in found[0].rows:
+            kinds.setdefault(kind, []).append(float(won))
+        return stratified_bootstrap(list(kinds.values())), "tasks"
     return _two_stage(np.array(rates), np.array(counts)), "seeds, tasks"
 
 
@@ -303,36 +308,61 @@ def _two_stage(rates: np.ndarray, counts: np.ndarray, n: int = 4000) -> tuple[fl
     return float(lo), float(hi)
 
 
-_COLUMNS = ["arm", "seeds", "mean", "IQM [95 %]", "over", "P(better)", "difference [95 %]", "won–lost", "McNemar p"]
-
-
 def tables(standings: Sequence[Standing]) -> list[list[Standing]]:
-    """One table for runs over tasks; of teams, whose returns mean something else everywhere, one an environment."""
-    return list(series.by_key(standings, lambda s: s.arm.env if s.arm.learned else None).values())
+    """One table for scores that count tasks; of others, which mean something else everywhere, one an environment."""
+    groups: dict[str, list[Standing]] = {}
+    for s in standings:
+        groups.setdefault("" if s.arm.outcomes() else s.arm.env, []).append(s)
+    return list(groups.values())
+
+
+_PAIRED = ["arm", "seeds", "mean", "IQM [95 %]", "over", "P(better)", "difference [95 %]", "won–lost", "McNemar p"]
 
 
 def cells(group: Sequence[Standing]) -> tuple[list[str], list[list[object]]]:
     """Names of the columns and the rows of one table, without columns that nobody has."""
-    if not group[0].arm.learned:
-        names, rows = _COLUMNS, [_cells(s) for s in group]
+    if group[0].arm.outcomes():
+        names, rows = list(_PAIRED), [_paired_cells(s) for s in group]
     else:
-        common = compare_team.common_step([s.arm for s in group])
-        names = compare_team.columns([s.arm for s in group], common)
-        rows = [compare_team.cells(s.arm, s.ci95, s.interval_over, s.better, common) for s in group]
+        common, unit = _common_step(group), group[0].arm.pages[0].unit.removeprefix("environment ")
+        at = [] if common is None else [f"IQM at {count(common)} {unit}"]
+        names = ["arm", "seeds", unit, "mean [95 % t]", "IQM [95 %]", "over", *at, "P(better)"]
+        rows = [_score_cells(s, common) for s in group]
     told = [c for c in range(len(names)) if any(row[c] is not None for row in rows)]  # one arm is compared with nothing
     return [names[c] for c in told], [[row[c] for c in told] for row in rows]
 
 
-def _cells(s: Standing) -> list[object]:
+def _paired_cells(s: Standing) -> list[object]:
     rates = all(0.0 <= score <= 1.0 for score in s.arm.scores)
     cells: list[object] = [s.arm.name, len(s.arm.seeds), interval(s.mean, None, rate=rates)]
-    cells += [interval(s.iqm, s.ci95, rate=rates), s.interval_over]
-    cells.append(None if s.better is None else f"{s.better[0]:.2f} [{s.better[1]:.2f}, {s.better[2]:.2f}]")
+    cells += [interval(s.iqm, s.ci95, rate=rates), s.interval_over, _chance(s)]
     if s.paired is None:
         return [*cells, None, None, None]
     p = s.paired
     ends = "" if math.isnan(p.lo) else f" [{100 * p.lo:+.0f}, {100 * p.hi:+.0f}]"
     return [*cells, f"{100 * p.difference:+.0f} points{ends}", f"{p.only_a}–{p.only_b} of {p.n}", f"{p.p:.2g}"]
+
+
+def _score_cells(s: Standing, common: int | None) -> list[object]:
+    steps = sorted({page.steps for page in s.arm.pages if page.steps is not None})
+    told = "–".join(count(step) for step in steps[:: max(1, len(steps) - 1)]) or None
+    row: list[object] = [s.arm.name, len(s.arm.scores), told]
+    rate = s.arm.score.rate
+    row += [interval(fmean(s.arm.scores), student_interval(s.arm.scores), rate=rate)]
+    row += [interval(s.iqm, s.ci95, rate=rate), s.interval_over or None]
+    if common is not None:
+        row.append(curves.until(s.arm.pages, common))
+    return [*row, _chance(s)]
+
+
+def _chance(s: Standing) -> str | None:
+    return None if s.better is None else f"{s.better[0]:.2f} [{s.better[1]:.2f}, {s.better[2]:.2f}]"
+
+
+def _common_step(group: Sequence[Standing]) -> int | None:
+    """The last step that all runs of all arms came to; ``None`` where they are equally long."""
+    lengths = {page.steps for s in group for page in s.arm.pages if page.steps is not None}
+    return min(lengths) if len(lengths) > 1 else None
 
 
 def notes(standings: Sequence[Standing]) -> list[str]:
@@ -345,9 +375,7 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if told:
         out.append(f"Against the first arm of the same environment: {listed(told)}.")
     for group in tables(standings):
-        if group[0].arm.learned:
-            teams = [s.arm for s in group]
-            out += [note for note in compare_team.notes(teams, compare_team.common_step(teams)) if note not in out]
+        out += [note for note in _score_notes(group) if note not in out] if not group[0].arm.outcomes() else []
     if any(s.interval_over == "attempts" for s in standings):
         out.append("One seed: its interval is over attempts after learning and says nothing about seeds.")
     if any(s.interval_over == "tasks" and len(s.arm.seeds) == 1 for s in standings):
@@ -359,3 +387,19 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     if any(s.paired and len(set(s.arm.seeds)) > 1 for s in standings):
         out.append("McNemar counts each task of each seed as one pair; the interval of the difference is over seeds.")
     return out
+
+
+def _score_notes(group: Sequence[Standing]) -> list[str]:
+    """How scores that count no tasks are to be read."""
+    several = any(len(s.arm.scores) > 1 for s in group)
+    out = [
+        "IQM: interquartile mean over seeds with a bootstrap interval; mean: with Student's t over seeds, wider and "
+        "safer where seeds are few."
+    ]
+    common = _common_step(group)
+    if common is not None:
+        out.append(
+            f"The runs are not equally long: at {common:,} {group[0].arm.pages[0].unit} all of them are compared by "
+            "their last evaluation until then; scores and P(better) are those of the ends."
+        )
+    return out if several or common is not None else []

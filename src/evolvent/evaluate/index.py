@@ -7,16 +7,15 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import ERROR, RunFolder
 from evolvent.core.jsonfile import lock, read_object
-from evolvent.evaluate.against import is_rate
-from evolvent.evaluate.learning import success_interval
+from evolvent.evaluate.blocks import Page, Text
 from evolvent.evaluate.live import interval
 from evolvent.evaluate.verdict import Verdict, of_run
 
@@ -27,7 +26,7 @@ _FRESH_S = 120.0  # where locks cannot be seen: a run that wrote within this tim
 
 @dataclass(frozen=True)
 class Listed:
-    """One run: ``path`` below the folder; ``trouble`` is the error that ended it, or what is wrong with the folder.
+    """One run: ``path`` below the folder; ``trouble`` is the error that ended it, or what is wrong with its files.
 
     Of a broken folder nothing else is known.
     """
@@ -35,6 +34,8 @@ class Listed:
     path: str
     state: State
     algo: str = ""
+    kind: str = ""
+    """What kind of run it is, in words."""
     env: str = ""
     seed: int = 0
     started: str = ""
@@ -45,15 +46,19 @@ class Listed:
     trouble: str = ""
 
 
-def runs(folder: Path) -> list[Listed]:
+def runs(folder: Path, page_of: Callable[[RunFolder], Page]) -> list[Listed]:
     """The runs in ``folder`` and in folders inside it, the newest first; broken ones last.
+
+    Args:
+        folder: where to look.
+        page_of: what a run tells of itself.
 
     Raises:
         BadInput: no such folder, or no run in it.
     """
     if not folder.is_dir():
         raise BadInput("no such folder", got=str(folder), expected="a folder of runs", where="evolvent runs")
-    found = [listed(path, folder) for path in find(folder)]
+    found = [listed(path, folder, page_of) for path in find(folder)]
     if not found:
         raise BadInput(
             "no run in this folder",
@@ -83,51 +88,37 @@ def _is_run(config: Path) -> bool:
         return True  # cannot be read: named as broken
 
 
-def listed(path: Path, root: Path) -> Listed:
+def listed(path: Path, root: Path, page_of: Callable[[RunFolder], Page]) -> Listed:
     """What the index says of one run folder."""
     name = path.relative_to(root).as_posix() if path != root else path.resolve().name
     try:
-        return _listed(name, path)
+        return _listed(name, path, page_of)
     except BadInput as error:
         return Listed(name, "broken", trouble=str(error))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         return Listed(name, "broken", trouble=f"a part is missing or is something else: {error!r}")
 
 
-def _listed(name: str, path: Path) -> Listed:
+def _listed(name: str, path: Path, page_of: Callable[[RunFolder], Page]) -> Listed:
     opened = RunFolder.open(path)
-    manifest, rows = opened.manifest(), opened.read_metrics()
-    summary = opened.summary() if opened.finished else {}
-    verdict = of_run(manifest, summary, rows, path)
-    score = summary.get("score") or _latest(rows)
-    rate = is_rate(summary) if summary else "success" in score
-    ends = (success_interval({**(summary.get("greedy") or {}), **score}) if rate else None) or score.get("ci95")
+    manifest, page = opened.manifest(), page_of(opened)
+    score = page.score
     return Listed(
         name,
         state_of(path),
         str(manifest["algo"]),
+        page.kind,
         str(manifest["env"]),
         int(manifest["seed"]),
         str(manifest.get("started", "")),
-        float(summary.get("seconds") or (rows[-1]["t"] if rows else 0.0)),
-        score.get("value"),
-        interval(score.get("value"), ends, rate=rate),
-        verdict,
-        "" if opened.finished else opened.error.partition("\n")[0],
+        float((opened.summary().get("seconds") if opened.finished else None) or opened.last_t),
+        None if score is None else score.value,
+        "–" if score is None else interval(score.value, score.ci95, rate=score.rate),
+        of_run(manifest, page, path, ended=opened.finished, step=max(0, opened.step)),
+        next((text.lines[0] for text in page.of(Text) if text.tone == "bad"), "")
+        if opened.finished
+        else opened.error.partition("\n")[0],
     )
-
-
-def _latest(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of a run that has not ended: its last evaluation, or how often the tasks of its last pass were solved."""
-    for row in reversed(rows):
-        if row.get("phase") == "eval":
-            return {name: row[name] for name in ("value", "ci95") if name in row}
-        if "success" in row:
-            last = [
-                r["success"] for r in rows if (r.get("phase"), r.get("pass")) == (row.get("phase"), row.get("pass"))
-            ]
-            return {"value": sum(last) / len(last), "success": True}
-    return {}
 
 
 def state_of(path: Path) -> State:

@@ -245,7 +245,7 @@ def interval(value: float | None, ci95: Sequence[float | None] | None, *, rate: 
     """A number with its 95 % interval, e.g. ``71 % [51, 85]``."""
     if value is None or math.isnan(value):
         return "–"
-    ends = [end for end in ci95 or () if end is not None and not math.isnan(end)]
+    ends = [end for end in ci95 or () if end is not None and math.isfinite(end)]
     if rate:
         return percent(value) + (f" [{100 * ends[0]:.0f}, {100 * ends[1]:.0f}]" if len(ends) == 2 else "")
     width = ends[1] - ends[0] if len(ends) == 2 else None
@@ -257,7 +257,7 @@ def number(value: float | None, width: float | None = None) -> str:
     """A number with the digits that mean something: two figures of its interval's ``width``, without one three."""
     if value is None or math.isnan(value):
         return "–"
-    if not width:
+    if not math.isfinite(value) or not width or not 0.0 < width < math.inf:
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
     digits = max(0, 1 - math.floor(math.log10(width)))
     return f"{round(value, digits) + 0.0:,.{digits}f}"

@@ -1,63 +1,44 @@
-"""What a run came to: a table on the terminal, and its page."""
+"""What a run came to, on the terminal: its verdict, and the parts of its page that are said there, too."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.live import Live, count, interval, judged_on, percent
+from evolvent.evaluate.blocks import Notes, Page, Table, Text
+from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.verdict import of_run, seeds_of
 
+_NOTES = 3
 
-def tell(path: Path, summary: dict[str, Any], live: Live) -> None:
-    """Show the result of a run and write its report."""
-    report = page(path)
-    opened = RunFolder.open(path)
-    verdict = of_run(opened.manifest(), summary, opened.read_metrics(), path)
+
+def tell(run: RunFolder, page: Page, live: Live, report: Path) -> None:
+    """Show the result of a run that has ended.
+
+    Args:
+        run: its folder.
+        page: what it tells of itself.
+        live: where it is shown.
+        report: its page as a file.
+    """
+    manifest = run.manifest()
+    verdict = of_run(manifest, page, run.path)
     live.note(f"\n{verdict.sentence} {verdict.note}")
     for line in verdict.lines():
         live.note(f"  {line}")
-    if verdict.advice and len(seeds_of(opened.manifest())) < 2:  # what comes next is said of all seeds at the end
+    if verdict.advice and len(seeds_of(manifest)) < 2:  # what comes next is said of all seeds at the end
         live.note(f"  next: {verdict.advice}" + (f"\n        {verdict.command}" if verdict.command else ""))
-    phases = summary.get("phases") or []
-    passes = [{"name": f"stream, pass {p['pass']}", **p} for p in summary.get("passes") or []]
-    if phases:
-        phases = [*phases[:1], *passes, *phases[1:]]
-        rows = [[p["name"], p["n"], p["successes"], interval(p["rate"], p.get("ci95"))] for p in phases]
-        live.table("Result", ["phase", "tasks", "right", "success [95 %]"], rows)
-        if broken := [row.get("error", "not valid") for row in opened.read_metrics() if not row.get("valid", 1)]:
-            live.note(f"{count(len(broken), 'attempt')} broke, not counted: {broken[0]}")
-    elif summary.get("sampled"):
-        live.table("Result", *_played(summary))
-        if summary.get("broken"):
-            live.note(f"{summary['broken']} attempts broke and were not learned from")
-    elif summary.get("score"):
-        score = summary["score"]
-        live.note(f"{score['name']}: {interval(score['value'], score.get('ci95'), rate=False)}")
-    best = summary.get("top_memories") or []
-    if best:
-        live.note("The most valuable memories (few outcomes count less):")
-        for memory in best[:3]:
-            live.note(f"  {memory['id']}  {memory['key']}\n      {memory['body']}\n      {memory['why']}")
+    if (score := page.score) is not None:
+        live.note(f"{score.name}: {interval(score.value, score.ci95, rate=score.rate)}")
+    tables = [table for table in page.of(Table) if table.said]
+    for i, table in enumerate(tables):
+        live.table(table.title or ("" if i else "Result"), table.columns, table.rows)
+    for text in page.of(Text):
+        for line in text.lines if text.said else ():
+            live.note(line)
+    for notes in page.of(Notes):
+        if notes.said:
+            live.note(f"{notes.title}:")
+            for note in notes.notes[:_NOTES]:
+                live.note(f"  {note.facts}  {note.heading}\n      {note.body}\n      {note.why}")
     live.note(f"\nreport: {report}")
-
-
-def page(path: Path) -> Path:
-    """Write the report of a run, whether it has ended or not."""
-    from evolvent.evaluate.pages.report import write_report
-
-    return write_report(path)
-
-
-def _played(summary: dict[str, Any]) -> tuple[list[str], list[list[object]]]:
-    """Columns and rows of a run with updates; what was held out before learning is there of language models only."""
-    names = {"before": "greedy, before learning", "greedy": "greedy", "sampled": "actions sampled"}
-    names |= {"baseline": "random actions", "idle": "no action"}
-    rows: list[list[object]] = []
-    for name, said in names.items():
-        if found := summary.get(name):
-            rows.append([said, interval(found["value"], found.get("ci95"), rate=False)])
-            if summary.get("before"):
-                rows[-1] += [percent(found.get("success_mean")), judged_on(found)]
-    return ["", "return [95 %]", *(["success", "judged on"] if summary.get("before") else [])], rows

@@ -14,8 +14,8 @@ from evolvent.envs.text.games import Judge
 from evolvent.envs.text.games_mechanics import GAMES
 from evolvent.envs.text.games_page import blocks_of
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.pages.report import write_report
 from evolvent.models.served.scripted import Scripted
+from evolvent.running import write_report
 from evolvent.runs.games import plan
 from evolvent.sandbox.browser import POLICY
 from sample_games_run import Writer, begin, live, played, seen

@@ -21,8 +21,8 @@ from evolvent.envs.text.kernels_build import Compiler
 from evolvent.envs.text.kernels_run import Speed
 from evolvent.envs.text.kernels_tasks import BY_NAME
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.pages.report import write_report
 from evolvent.models.served.scripted import Scripted
+from evolvent.running import write_report
 from evolvent.runs.programs import seat
 from evolvent.runs.programs.words import PRACTICES, TEMPLATES, lesson_of
 from sample_programs_run import FAST, KERNELS, Writer, begin, live, played, replaced

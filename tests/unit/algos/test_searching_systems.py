@@ -18,11 +18,11 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_process_std
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.pages.report import report
-from evolvent.evaluate.pages.report_search import read_trees
 from evolvent.learn.critics.search_value import SearchValue
 from evolvent.models.language import model as language
 from evolvent.play.renderers import renderer
+from evolvent.running import write_report
+from evolvent.runs.account import trees as grown
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.searching import ValueRows, behind_lines, labelled_lines, lines
 from evolvent.search.record import divided
@@ -72,9 +72,9 @@ def test_ts_llm_teaches_the_policy_what_its_search_found(folder, tmp_path, seed)
     assert found["greedy"]["success_mean"] == 1.0  # without any search
     first, second = (row for row in stable(tmp_path / "run") if "update" in row)
     assert second["right"] >= first["right"] > 0
-    trees = read_trees(tmp_path / "run" / "trees.jsonl")
+    trees = grown.read(tmp_path / "run")
     assert {tree["step"] for tree in trees} == {0, 1} and first["states"] > 1
-    assert report(tmp_path / "run").count('class="tree"') == len(trees)
+    assert write_report(tmp_path / "run").read_text().count('class="tree"') == len(trees)
     model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
     value = SearchValue.load(model, tmp_path / "run" / "value")
     assert np.isfinite(value.judge([model.encode("open the microwave")])).all()
@@ -223,7 +223,7 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, more, folder, writer, tm
     assert {**found, "seconds": 0} == {**want, "seconds": 0}
     assert stable(tmp_path / "cut") == stable(tmp_path / "whole")
     if name == "ts_llm":
-        assert read_trees(tmp_path / "cut" / "trees.jsonl") == read_trees(tmp_path / "whole" / "trees.jsonl")
+        assert grown.read(tmp_path / "cut") == grown.read(tmp_path / "whole")
 
 
 def test_rows_of_a_value_are_kept_by_task():

@@ -210,7 +210,7 @@ def test_through_the_command_line(tmp_path, monkeypatch, capsys):
     ]
     main(["run", "trad", *words, "--out", "run", "--plain"])
     told = capsys.readouterr()
-    assert "4 steps, 4 with a thought" in told.out + told.err and "held out, after learning" in told.out + told.err
+    assert "4 steps, 4 with a thought" in told.out + told.err and "\nafter: the same held-out tasks " in told.out
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["algo"] == "trad" and summary["steps"] == 2 + 2 + 2
     assert "after: the same held-out tasks" in (tmp_path / "run" / "report.html").read_text()

@@ -14,8 +14,8 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.pages.credit_units import Book, summary
-from evolvent.evaluate.pages.report import write_report
 from evolvent.memory import embedders
+from evolvent.running import write_report
 from evolvent.testing.credit import sample_episodes
 
 RULES = [entry.name for entry in catalogue.entries("credit")]

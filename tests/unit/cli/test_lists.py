@@ -43,20 +43,22 @@ def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
     assert told.stdout.strip() == "False"
 
 
-def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how():
+def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how(monkeypatch):
     from types import SimpleNamespace
     from typing import Any, cast
 
     system = cast("Any", catalogue.System)
     shipped = cast("Any", catalogue.system)
+    from evolvent.runs.language import frozen
     from evolvent.runs.language.config import LanguageConfig
-    from evolvent.runs.language.frozen import evaluate_language
 
     def own(folder, live, episodes):
         return {}
 
     shared = system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig)).evaluate()
-    assert shared.func is evaluate_language and shared.args == (LanguageConfig,)
+    monkeypatch.setattr(frozen, "evaluate_language", lambda *words, **options: {"words": words, "options": options})
+    told = shared("folder", "live", 3, env="other")
+    assert told == {"words": (LanguageConfig, "folder", "live", 3), "options": {"env": "other"}}
     assert system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own
     assert system("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
     assert "env" in inspect.signature(shipped("grpo").evaluate()).parameters, "--env is taken"

@@ -8,8 +8,9 @@ from evolvent import Memory
 from evolvent.cli.memory.audit import audit
 from evolvent.cli.memory.look import _tell
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.pages.report_parts import most_valuable
-from evolvent.runs.memory.account import _row
+from evolvent.evaluate.pages.draw import draw
+from evolvent.runs.account.memories import valuable
+from evolvent.runs.memory.summary import _row
 
 
 def lived(path, effect, n, seed):
@@ -35,7 +36,7 @@ def test_audit_says_too_early_where_explain_does(effect, n, seed, tmp_path, caps
             said = str(memory.explain(row["id"]))
             assert (row["adds"] in said) if row["adds"] else row["lift"] is None, (row, said)
             assert ("too early to say" in row["adds"]) == ("too early to say" in said)
-            page = most_valuable({"top_memories": [_row(memory, memory.get(row["id"]))]})
+            page = draw(valuable({"top_memories": [_row(memory, memory.get(row["id"]))]}), tmp_path)
             assert "lift" not in page and ("too early to say" in page) == ("too early to say" in said)
         with Live(plain=True) as live:
             _tell(live, data)

@@ -14,7 +14,7 @@ from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.audit_page import render
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.runs.memory.account import top_memories
+from evolvent.runs.memory.summary import top_memories
 
 TASK = "red-eye flights from Newark"
 

@@ -12,6 +12,7 @@ from evolvent.cli import demo, main
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder, check_free
 from evolvent.evaluate.index import runs
+from evolvent.running import page_of
 
 SOURCE = Path(evolvent.__file__).parent
 
@@ -39,7 +40,7 @@ def test_paths_with_spaces_are_quoted_in_errors(spaced, capsys):
     assert pasted(str(told.value).replace(")", " "), "--resume")[1] == str(run).replace(")", " ")
     (spaced / "empty").mkdir()
     with pytest.raises(BadInput) as told:
-        runs(spaced / "empty")
+        runs(spaced / "empty", page_of)
     assert pasted(str(told.value), "evolvent run memlift")[-1] == str(spaced / "empty/first")
     with evolvent.Memory(spaced / "a b.db", embedder="hash") as memory:
         item = memory.remember("a", "b")
@@ -61,11 +62,11 @@ def test_paths_with_spaces_are_quoted_after_the_demo(spaced, capsys):
     out = capsys.readouterr().out
     assert pasted(out, "evolvent memory explain")[3:5] == ["my demo/memory.db", "m1"]
     assert shlex.split(RunFolder.open(Path("my demo")).manifest()["command"])[-1] == "my demo"
-    assert start.CHOICES[0].minutes in out
+    assert start.choices()[0].minutes in out
 
 
 def test_the_main_job_takes_what_was_measured():
     measured = json.loads((SOURCE.parents[1] / "benchmarks/results/main_job.json").read_text())
     minutes = measured["summary"]["seconds"] / 60
-    assert start.CHOICES[0].minutes == f"{minutes:.0f} min on two cores"
+    assert start.choices()[0].minutes == f"{minutes:.0f} min on two cores"
     assert f"| takes | {minutes:.0f} min" in (SOURCE.parents[1] / "docs/start.md").read_text()

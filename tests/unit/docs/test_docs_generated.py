@@ -103,14 +103,14 @@ def test_the_pictures_of_credit_are_those_of_the_kept_attempts():
 
 
 def test_the_page_of_what_to_use_and_its_minutes_are_those_of_the_result_files():
-    from evolvent.start import CHOICES
+    from evolvent.catalogue import kind
 
     module = importlib.import_module("start_page")
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/start_page.py"
-    for choice in CHOICES:
-        if choice.kind in ("memory", "language", "team"):
-            said = int(choice.minutes.split()[0]) / module.minutes(choice.kind)
-            assert 2 / 3 < said < 3 / 2, f"src/evolvent/start.py: {choice}"
+    for name in ("memory", "language", "team"):
+        choice = kind(name).choices[0]
+        said = int(choice.minutes.split()[0]) / module.minutes(name)
+        assert 2 / 3 < said < 3 / 2, f"src/evolvent/runs/{name}/kind.py: {choice}"
 
 
 def test_the_page_of_costs_is_that_of_its_result_files():

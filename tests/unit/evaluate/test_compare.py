@@ -10,12 +10,15 @@ import pytest
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.against import own
+from evolvent.evaluate.blocks import Number, Outcomes, Page
 from evolvent.evaluate.compare import Arm, compare, load, notes, show, verdict
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages.compare_page import write_html
-from evolvent.evaluate.pages.report import write_report
 from evolvent.evaluate.verdict import of_run
 from evolvent.formulas.statistics import mcnemar
+from evolvent.running import page_of, write_report
+from evolvent.runs.account import updates
+from evolvent.runs.programs.summary import summarise
 from sample_run import sample_run
 from sample_search_run import sample_search_run
 from sample_team_run import sample_team_run
@@ -31,7 +34,7 @@ def folders(tmp_path_factory):
 
 
 def test_runs_that_differ_only_in_the_seed_are_one_arm(folders):
-    arms = load([folders / "rag", folders / "memlift"])
+    arms = load([folders / "rag", folders / "memlift"], page_of)
     assert [(arm.name, arm.seeds) for arm in arms] == [("rag", (0, 1, 2)), ("memlift", (0, 1, 2))]
     assert arms[0].scores == tuple(
         RunFolder.open(folders / "rag" / f"seed-{s}").summary()["score"]["value"] for s in range(3)
@@ -44,7 +47,7 @@ def test_settings_that_differ_are_named(tmp_path):
         content = json.loads((path / "config.json").read_text())
         content["config"]["k"] = k
         (path / "config.json").write_text(json.dumps(content))
-    assert [arm.name for arm in load([tmp_path / "k1", tmp_path / "k5"])] == ["memlift (k=1)", "memlift (k=5)"]
+    assert [arm.name for arm in load([tmp_path / "k1", tmp_path / "k5"], page_of)] == ["memlift (k=1)", "memlift (k=5)"]
 
 
 def test_a_setting_is_named_as_its_flag_says_it(tmp_path):
@@ -53,13 +56,13 @@ def test_a_setting_is_named_as_its_flag_says_it(tmp_path):
         content = json.loads((path / "config.json").read_text())
         content["config"] |= {"plan": {"embedder": embedder, "k": i}, "note": "x"}
         (path / "config.json").write_text(json.dumps(content))
-    arms = load([tmp_path / "hash", tmp_path / "minilm"])
+    arms = load([tmp_path / "hash", tmp_path / "minilm"], page_of)
     assert arms[0].name == "memlift (embedder=hash, plan.k=0)", "k alone is another field"
 
 
 def test_the_same_run_twice_is_refused(folders):
     with pytest.raises(BadInput, match="same seed"):
-        load([folders / "rag", folders / "rag" / "seed-0"])
+        load([folders / "rag", folders / "rag" / "seed-0"], page_of)
 
 
 def test_a_run_without_a_score_is_named(tmp_path):
@@ -67,15 +70,17 @@ def test_a_run_without_a_score_is_named(tmp_path):
     summary = RunFolder.open(path).summary()
     RunFolder.open(path).write_summary({**summary, "score": {"name": "success", "value": None}})
     with pytest.raises(BadInput, match="no score"):
-        load([path])
+        load([path], page_of)
+    run = RunFolder.open(path)
+    assert of_run(run.manifest(), page_of(run), path).sentence == "No verdict: the run has no score."
 
 
 def test_unfinished_runs_are_refused_alone_and_left_out_beside_others(tmp_path):
     sample_run(tmp_path / "seed-0", tasks=4, summary=False)
     with pytest.raises(BadInput, match="no finished run"):
-        load([tmp_path])
+        load([tmp_path], page_of)
     sample_run(tmp_path / "seed-1", seed=1, tasks=4)
-    assert load([tmp_path])[0].seeds == (1,)
+    assert load([tmp_path], page_of)[0].seeds == (1,)
 
 
 def test_a_glob_may_hold_pages_but_no_wrong_path(tmp_path):
@@ -83,17 +88,17 @@ def test_a_glob_may_hold_pages_but_no_wrong_path(tmp_path):
     page, said = tmp_path / "compare.html", []
     page.write_text("<html>")
     (tmp_path / "notes.txt").write_text("")
-    assert [arm.seeds for arm in load([page, tmp_path / "seed-0"], said.append)] == [(0,)]
+    assert [arm.seeds for arm in load([page, tmp_path / "seed-0"], page_of, said.append)] == [(0,)]
     assert said == [f"{page} is a page, no run: passed over"]
     for wrong in ("notes.txt", "nowhere", "nowhere.html"):
         with pytest.raises(BadInput, match=r"not a run folder|no such folder"):
-            load([page, tmp_path / "seed-0", tmp_path / wrong])
+            load([page, tmp_path / "seed-0", tmp_path / wrong], page_of)
     with pytest.raises(BadInput, match=r"not a run folder|no such folder"):
-        load([page])
+        load([page], page_of)
 
 
 def test_the_paired_test_pairs_each_task_of_each_seed(folders):
-    reference, other = load([folders / "rag", folders / "memlift"])
+    reference, other = load([folders / "rag", folders / "memlift"], page_of)
     _, standing = compare([reference, other])
     outcomes = []
     for algo in ("memlift", "rag"):
@@ -109,17 +114,17 @@ def test_arms_with_another_number_of_passes_still_pair(tmp_path):
         path = sample_run(tmp_path / str(passes), algo=f"a{passes}", tasks=8, passes=passes)
         rows = [{**r, "pass": passes} if r["phase"] == "after" else r for r in RunFolder.open(path).read_metrics()]
         (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert compare(load([tmp_path / "1", tmp_path / "3"]))[1].paired.n == 8
+    assert compare(load([tmp_path / "1", tmp_path / "3"], page_of))[1].paired.n == 8
 
 
-def _arm(outcomes_by_seed, name="a"):
-    rows = tuple(
-        {"run": seed, "task": f"t{i}", "kind": f"k{i % 3}", "success": ok, "phase": "after", "pass": 1}
-        for seed, outcomes in enumerate(outcomes_by_seed)
-        for i, ok in enumerate(outcomes)
-    )
-    scores = tuple(float(np.mean(outcomes)) for outcomes in outcomes_by_seed)
-    return Arm(name, "e", tuple(range(len(scores))), scores, "success", True, rows)
+def _arm(outcomes_by_seed, name="a", scores=(), score="success", higher=True):
+    """Runs whose score is the share of their tasks that went well, or one of ``scores``."""
+    pages = []
+    for seed, outcomes in enumerate(outcomes_by_seed):
+        rows = tuple((f"t{i}", int(ok), f"k{i % 3}") for i, ok in enumerate(outcomes))
+        value = scores[seed] if scores else float(np.mean(outcomes))
+        pages.append(Page("", (Outcomes(rows),), Number(score, value, higher_is_better=higher)))
+    return Arm(name, "e", tuple(range(len(pages))), tuple(pages))
 
 
 def test_equal_scores_of_several_seeds_do_not_get_an_interval_of_no_width():
@@ -136,15 +141,13 @@ def test_all_right_or_all_wrong_is_not_certainty(ok):
 
 
 def test_a_score_that_is_no_success_rate_is_resampled_over_seeds():
-    arm = _arm([[1, 0]] * 4)
-    arm = Arm(arm.name, arm.env, arm.seeds, (10.0, 20.0, 30.0, 40.0), "regret", False, arm.rows)
+    arm = _arm([[1, 0]] * 4, scores=(10.0, 20.0, 30.0, 40.0), score="regret", higher=False)
     (standing,) = compare([arm])
     assert standing.interval_over == "seeds" and standing.ci95[0] < standing.iqm < standing.ci95[1]
 
 
 def test_lower_is_better_turns_the_probability_round():
-    low, high = _arm([[0, 1], [0, 0]], "low"), _arm([[1, 1], [1, 1]], "high")
-    low, high = (Arm(a.name, a.env, a.seeds, a.scores, "loss", False, a.rows) for a in (low, high))
+    low, high = (_arm([of] * 2, name, higher=False) for name, of in (("low", [0, 0]), ("high", [1, 1])))
     assert compare([high, low])[1].better[0] == 1.0
 
 
@@ -152,13 +155,14 @@ def test_the_page_leads_to_the_reports(tmp_path):
     for algo in ("rag", "memlift"):
         path = sample_run(tmp_path / "my runs" / algo, algo=algo, tasks=4)
     (path / "report.html").write_text("")
-    html = write_html(compare(load([tmp_path / "my runs"])), tmp_path / "c.html").read_text()
+    html = write_html(compare(load([tmp_path / "my runs"], page_of)), tmp_path / "c.html").read_text()
     assert '<a href="my%20runs/memlift/report.html">seed 0</a>' in html and html.count("report.html") == 1
 
 
 def _said(*arms):
     standings = compare(arms)
-    return standings[1].against, verdict(standings)
+    (one,) = standings[1].against
+    return one, verdict(standings)
 
 
 def test_the_verdict_is_against_the_first_arm():
@@ -197,7 +201,7 @@ def _seeds(folder, n, kind=sample_run, **more):
 
 def test_seeds_of_one_setting_have_a_verdict_of_their_own(tmp_path):
     out = io.StringIO()
-    standings = compare(load([_seeds(tmp_path / "runs", 3)]))
+    standings = compare(load([_seeds(tmp_path / "runs", 3)], page_of))
     show(standings, Live(True, stream=out))
     said = verdict(standings)
     assert said.sentence == "Better than no memory on held-out tasks."
@@ -206,23 +210,24 @@ def test_seeds_of_one_setting_have_a_verdict_of_their_own(tmp_path):
     assert "P(better)" not in out.getvalue(), "no column of dashes"
     html = write_html(standings, tmp_path / "c.html").read_text()
     curves, bars = html.split('class="card"')[1:]
-    assert said.sentence in html and "without memory" in curves and "without memory" in bars, "the control"
+    assert said.sentence in html, "the page says what the terminal says"
+    assert "without memory" in curves and "no memory on held-out tasks" in bars, "the control"
 
 
 def test_of_five_seeds_no_sixth_is_asked_for(tmp_path):
-    said = verdict(compare(load([_seeds(tmp_path / "runs", 5)])))
+    said = verdict(compare(load([_seeds(tmp_path / "runs", 5)], page_of)))
     assert said.state == "better" and not said.advice and not said.command
 
 
 def test_seeds_that_go_on_together(tmp_path):
     runs = _seeds(tmp_path / "runs", 2, sample_team_run, skill=0.0)
-    said = verdict(compare(load([runs])))
+    said = verdict(compare(load([runs], page_of)))
     assert said.state == "same" and "means of 2 seeds" in said.lines()[0]
     assert said.command == f"evolvent run mat --resume {runs} --steps 192000 --seeds 0 1"
 
 
 def test_of_two_arms_each_is_also_told_by_itself(folders):
-    standings = compare(load([folders / "rag", folders / "memlift"]))
+    standings = compare(load([folders / "rag", folders / "memlift"], page_of))
     assert len(verdict(standings).lines()) == 1, "the numbers are those of the comparison"
     assert notes(standings)[1] == "memlift: better than no memory on held-out tasks."
     assert not [line for line in notes(standings[:1]) if "no memory" in line], "a single arm's verdict says it"
@@ -233,7 +238,7 @@ def test_systems_on_different_worlds_are_told_by_themselves(tmp_path):
         path = sample_team_run(tmp_path / env.partition(":")[0], algo="mat")
         content = json.loads((path / "config.json").read_text())
         (path / "config.json").write_text(json.dumps({**content, "env": env}))
-    said = verdict(compare(load([tmp_path])))
+    said = verdict(compare(load([tmp_path], page_of)))
     assert said.sentence == "mat on other: better than random actions. mat on spread:n=3: better than random actions."
 
 
@@ -248,67 +253,67 @@ def test_equal_gains_of_two_seeds_are_no_certainty():
     """Student's t over two equal gains has no width; what single attempts leave open has."""
     row = {"success_mean": 0.5, "value": 0.5, "n": 8, "tasks": 8}
     chance = {"name": "random actions", "success_mean": 0.25, "value": 0.25, "n": 8, "tasks": 8}
-    summary = {"score": {"value": 0.5}, "greedy": row, "baseline": chance}
-    (one,) = own("language", [summary] * 2, [])
+    summary = {"score": {"name": "return", "value": 0.5}, "greedy": row, "baseline": chance}
+    run = updates.updates([])
+    told = updates.judged(summary, run, judged_as="", beside=[], against=updates.levels(summary, run))
+    (one,) = own([Page("", told.comparisons, told.score)] * 2)
     assert one.state == "same" and one.numbers.startswith("50 % against 25 %, +25 points [-")
 
 
 def test_searches_are_compared_by_their_tasks(tmp_path):
     for seed in range(2):
         sample_search_run(tmp_path / f"s{seed}", seed=seed, tasks=12)
-    (standing,) = standings = compare(load([tmp_path]))
+    (standing,) = standings = compare(load([tmp_path], page_of))
     assert standing.interval_over == "seeds, tasks" and "mean returns" not in " ".join(notes(standings))
     assert verdict(standings).lines()[0].startswith("greedy against cot_sc: ")
 
 
-def _programs(path, first, last, *, select="value"):
+def _programs(path, first, last, *, select="value", env="kernels", command="evolvent run evokernel"):
     """A run over programs: gate and ratio of the first and the last attempt at each."""
-    config = {"env": "kernels", "seed": 0, "select": select}
-    made = RunFolder.create(
-        path, algo="evokernel", config=config, env="kernels", seed=0, command="evolvent run evokernel", kind="programs"
-    )
-    told = []
+    config = {"env": env, "seed": 0, "select": select}
+    made = RunFolder.create(path, algo="evokernel", config=config, env=env, seed=0, command=command, kind="programs")
+    told = {"phase": "draft", "source": "int x;", "words": "", "start": None, "advice": [], "values": {}, "gain": 0.0}
+    told |= {"low": None, "high": None, "us": None, "seconds": 1.0, "tokens": 9, "prompt_tokens": 9}
     with made as folder:
         for attempt, ends in ((1, first), (2, [("", 9.0)] * len(first)), (3, last)):
             for i, (gate, ratio) in enumerate(ends):
-                valid = int(attempt != 2)  # the harness failed
-                folder.log(attempt, kernel=f"k{i}", attempt=attempt, gate=gate, ratio=ratio, valid=valid)
-        for i, (a, b) in enumerate(zip(first, last, strict=True)):
-            right = [ratio for gate, ratio in (a, b) if not gate]
-            told.append({"name": f"k{i}", "right": int(bool(right)), "faster": int(max(right, default=0) >= 1.15)})
-        value = sum(one["right"] for one in told) / len(told)
-        score = {"name": "kernels right within the budget", "value": value, "ci95": [0, 1], "higher_is_better": True}
-        folder.write_summary({"score": score, "kernels": told, "select": select, "refine": select != "none"})
+                judged = {"gate": gate, "ratio": ratio, "valid": int(attempt != 2)}  # the harness failed
+                folder.log(len(first) * attempt + i, kernel=f"k{i}", attempt=attempt, **judged, **told)
+        summary = summarise(folder.read_metrics(), [f"k{i}" for i in range(len(first))])
+        folder.write_summary({**summary, "select": select, "refine": select != "none"})
     return path
 
 
 def test_programs_are_compared_with_their_first_drafts_and_with_other_runs(tmp_path):
     wrong, right, fast = ("compile", 0.0), ("", 1.0), ("", 2.0)
-    run = RunFolder.open(_programs(tmp_path / "value", [wrong] * 8, [right] * 6 + [fast] * 2))
-    said = of_run(run.manifest(), run.summary(), run.read_metrics(), run.path)
+    ends = [wrong] * 8, [right] * 6 + [fast] * 2
+    run = RunFolder.open(_programs(tmp_path / "value", *ends))
+    said = of_run(run.manifest(), page_of(run), run.path)
     assert said.sentence == (
         "Better than its first attempts in programs that are right; "
         "not shown to differ from its first attempts in programs that are faster."
     )
     assert "8 won, 0 lost" in said.lines()[0] and "on the same 8 programs" in said.lines()[0]
     assert said.command == "evolvent run evokernel --select none --no-refine"
-    given = run.manifest() | {"env": "kernels:faster", "command": "evolvent run evokernel --env kernels:faster"}
-    said = of_run(given, run.summary(), run.read_metrics(), run.path)  # nothing can be drafted there
+    words = "evolvent run evokernel --env kernels:faster"
+    given = RunFolder.open(_programs(tmp_path / "given", *ends, env="kernels:faster", command=words))
+    said = of_run(given.manifest(), page_of(given), given.path)  # nothing can be drafted there
     assert said.command == "evolvent run evokernel --env kernels:faster --select none"
     _programs(tmp_path / "none", [wrong] * 8, [right] * 8, select="none")
-    standings = compare(load([tmp_path / "none", tmp_path / "value"]))
+    standings = compare(load([tmp_path / "none", tmp_path / "value"], page_of))
     assert standings[0].interval_over == "tasks" and standings[1].paired.n == 8
     assert verdict(standings).sentence == (
         "evokernel (select=value): not shown to differ from evokernel (select=none) in programs that are right "
         "and in programs that are faster."
     )
     control = RunFolder.open(tmp_path / "none")
-    said = of_run(control.manifest(), control.summary(), control.read_metrics(), control.path)
+    said = of_run(control.manifest(), page_of(control), control.path)
     assert "--seeds" in said.command, "the control needs no control"
 
 
 def _scored(scores, name, higher=True):
-    return Arm(name, "e", tuple(range(len(scores))), tuple(scores), "return", higher, ())
+    pages = tuple(Page("", (), Number("return", score, higher_is_better=higher)) for score in scores)
+    return Arm(name, "e", tuple(range(len(scores))), pages)
 
 
 def test_scores_of_the_same_seeds_are_paired():
@@ -343,7 +348,7 @@ def test_coverage_of_the_two_stage_interval():
 
 
 def test_table_and_page_say_the_same(folders, tmp_path):
-    standings = compare(load([folders / "rag", folders / "memlift"]))
+    standings = compare(load([folders / "rag", folders / "memlift"], page_of))
     out = io.StringIO()
     show(standings, Live(True, stream=out))
     html = write_html(standings, tmp_path / "c.html").read_text()

@@ -13,7 +13,7 @@ from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate.pages import credit_page
 from evolvent.evaluate.pages.credit_book import read, shade
 from evolvent.evaluate.pages.page import page
-from evolvent.evaluate.pages.report import write_report
+from evolvent.running import write_report
 from sample_language_run import RULES, sample_credit, sample_language_run
 
 EVIL = (

@@ -10,11 +10,14 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate import series
+from evolvent.evaluate.against import paired
+from evolvent.evaluate.blocks import Line, Number
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import tell
-from evolvent.evaluate.pages.report import write_report
-from evolvent.evaluate.pages.svg import Bar, Curve, bars, curves
+from evolvent.evaluate.pages.svg import bars, curves
+from evolvent.running import page_of, write_report
+from evolvent.runs.account import series
+from evolvent.runs.account.tasks import PHASES, pairs
 from sample_run import sample_run
 
 NASTY = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\x1b\x00</pre></style>"
@@ -94,7 +97,7 @@ def test_the_numbers_are_those_of_the_folder(tmp_path):
     path = sample_run(tmp_path / "r")
     words = Page(write_report(path).read_text()).words
     rows = RunFolder.open(path).read_metrics()
-    for phase, label in series.PHASES.items():
+    for phase, label in PHASES.items():
         hits = [row["success"] for row in rows if row["phase"] == phase]
         assert f"{label} {len(hits)} {sum(hits)} {100 * sum(hits) / len(hits):.0f} %" in words
 
@@ -135,7 +138,7 @@ def test_outcomes_that_say_nothing_are_not_counted(tmp_path):
     rows = RunFolder.open(path).read_metrics()
     lines = [json.dumps({**row, "valid": 0} if row["phase"] == "before" else row) + "\n" for row in rows]
     (path / "metrics.jsonl").write_text("".join(lines))
-    assert series.PHASES["before"] not in Page(write_report(path).read_text()).words
+    assert PHASES["before"] not in Page(write_report(path).read_text()).words
 
 
 def test_a_long_run_keeps_its_page_readable(tmp_path):
@@ -155,8 +158,8 @@ def _numbers(svg, name):
 
 @pytest.mark.parametrize("values", [[0.5], [0.0, 1.0], [0.2] * 30])
 def test_curves_stay_inside_their_picture(values):
-    x = list(range(len(values)))
-    line = Curve("a<b", x, values, [None, *[0.0] * (len(x) - 1)], [None, *[1.0] * (len(x) - 1)])
+    x = tuple(range(len(values)))
+    line = Line("a<b", x, tuple(values), (None, *[0.0] * (len(x) - 1)), (None, *[1.0] * (len(x) - 1)))
     svg = curves([line], ticks=[(i, str(i)) for i in x], x_label="x", y_label="y")
     Page(svg)
     assert all(0 <= v <= 460 for v in _numbers(svg, "cx")) and all(0 <= v <= 260 for v in _numbers(svg, "cy"))
@@ -165,10 +168,10 @@ def test_curves_stay_inside_their_picture(values):
 
 @pytest.mark.parametrize("values", [[-3.0, 12.0], [5.0, 5.0], [1e-6, 2e-6], [0.0, 1e9]])
 def test_scores_that_are_no_rates_get_a_scale_of_their_own(values):
-    line = Curve("a", [0, 1], values, [None, None], [None, None])
+    line = Line("a", (0, 1), tuple(values), (None, None), (None, None))
     svg = curves([line], ticks=[(0, "0"), (1, "1")], x_label="x", y_label="y", rates=False)
     assert all(12 <= v <= 218 for v in _numbers(svg, "cy"))
-    Page(bars([Bar("a", values[0], float("nan"), float("nan")), Bar("b", values[1])], rates=False))
+    Page(bars([Number("a", values[0], (float("nan"), float("nan"))), Number("b", values[1])], rates=False))
 
 
 def test_a_picture_of_nothing_is_still_a_picture():
@@ -182,10 +185,13 @@ def _rows(outcomes, **more):
 
 def test_pairs_are_matched_by_task_not_by_position():
     a, b = _rows([1, 1, 0, 1]), _rows([0, 1, 0, 0])[::-1]
-    test = series.paired(a, b)
+    test = paired(*({(0, row["task"]): row["success"] for row in rows} for rows in (a, b)))
     assert (test.n, test.only_a, test.only_b, test.difference) == (4, 2, 0, 0.5)
     assert test.p == 0.5 and test.lo <= 0.5 <= test.hi
-    assert series.paired(a, _rows([1], run=3)) is None
+    assert paired({(0, "t0"): 1}, {(3, "t0"): 1}) is None, "another run's task is another one"
+    (told,) = pairs("before", a, b)
+    assert told.pairs == (("t0", 1, 0), ("t1", 1, 1), ("t2", 0, 0), ("t3", 1, 0))
+    assert pairs("before", a, _rows([1])[:0]) == [] == pairs("before", a, [*b, b[0]]), "none, or one of them twice"
 
 
 def test_blocks_cover_every_task_once():
@@ -214,6 +220,7 @@ def test_an_agent_without_tokens_has_none_and_a_short_run_has_its_seconds(tmp_pa
 def test_the_terminal_names_the_most_valuable_memories(tmp_path):
     path, said = sample_run(tmp_path / "run"), io.StringIO()
     summary = json.loads((path / "summary.json").read_text())
-    tell(path, summary, Live(plain=True, stream=said))
+    run = RunFolder.open(path)
+    tell(run, page_of(run), Live(plain=True, stream=said), path / "report.html")
     assert "The most valuable memories" in said.getvalue()
     assert summary["top_memories"] and all(m["body"] in said.getvalue() for m in summary["top_memories"][:3])

@@ -4,20 +4,22 @@
 import io
 import json
 import re
+import shutil
 
 import pytest
 from test_report import NASTY, Page
 
-from evolvent.core.folder import RunFolder, kind_of
-from evolvent.evaluate import compare_team
-from evolvent.evaluate.compare import compare, load
-from evolvent.evaluate.learning import learning, success_interval
+from evolvent import catalogue
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.compare import cells, compare, load
 from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.outcome import tell
-from evolvent.evaluate.pages import report_language
 from evolvent.evaluate.pages.compare_page import write_html
-from evolvent.evaluate.pages.report import write_report
+from evolvent.running import page_of, write_report
+from evolvent.runs.account.samples import first_and_last
+from evolvent.runs.account.updates import success_interval, updates
 from sample_language_run import sample_language_run
+from sample_run import sample_run
 from sample_team_run import sample_team_run
 
 
@@ -104,15 +106,21 @@ def test_what_models_and_tasks_say_is_never_markup(tmp_path):
     assert "<script>alert(1)</script>" in Page(page).words and "שלום" in page and "\ud800" not in page
 
 
-def test_runs_that_do_not_say_their_kind_are_told_apart_by_their_lines(folder, tmp_path):
+def test_runs_that_do_not_say_their_kind_have_that_of_their_system(folder, tmp_path):
     """Those of earlier versions."""
-    language, team = RunFolder.open(folder), RunFolder.open(sample_team_run(tmp_path / "t", updates=12))
-    assert (language.kind, team.kind) == ("language", "team")
-    assert kind_of(language.read_metrics()[:1]) == "language", "its first line says so already"
-    assert kind_of([{"step": 0, "phase": "random", "value": 0.0}]) == kind_of([{"step": 9, "update": 1}]) == "team"
-    assert kind_of([{"step": 1, "phase": "stream", "success": 1}]) == kind_of([]) == "memory"
-    assert learning(language.read_metrics(), language.kind).unit == "attempts"
-    assert learning(team.read_metrics(), team.kind).unit == "environment steps"
+    memory, other = sample_run(tmp_path / "m", tasks=4), sample_run(tmp_path / "o", algo="no_such", tasks=4)
+    made = {"language": (folder, "attempts"), "memory": (memory, "steps"), "": (other, "steps")}
+    made["team"] = sample_team_run(tmp_path / "t", updates=12), "environment steps"
+    for name, (path, unit) in made.items():
+        copied = shutil.copytree(path, tmp_path / f"of {name}")
+        content = json.loads((copied / "config.json").read_text())
+        del content["kind"]
+        (copied / "config.json").write_text(json.dumps(content))
+        opened = RunFolder.open(copied)
+        assert catalogue.kind_of(opened).name == name and page_of(opened).unit == unit
+        assert page_of(opened).kind == catalogue.kind(name).title
+        if name:
+            assert page_of(opened) == page_of(RunFolder.open(path)), "its page is the same"
 
 
 def test_samples_are_the_first_and_the_extremes_of_the_last_update():
@@ -121,8 +129,9 @@ def test_samples_are_the_first_and_the_extremes_of_the_last_update():
 
     records = [attempt(8, 0.0), attempt(8, 1.0), attempt(8, 0.5), attempt(16, 0.0)]
     records += [attempt(24, r) for r in (0.3, 0.9, 0.1, 0.5, 0.7)]
-    chosen = report_language.first_and_last(iter(records))
-    assert [(r["step"], r["nodes"][0]["reward"]) for r in chosen] == [
+    headings = [section.title for section in first_and_last(iter(records))]
+    chosen = [re.search(r"after (\d+) attempts: return (.+)", said).groups() for said in headings]
+    assert [(int(step), float(earned)) for step, earned in chosen] == [
         (8, 0.0),
         (8, 1.0),
         (24, 0.1),
@@ -130,7 +139,7 @@ def test_samples_are_the_first_and_the_extremes_of_the_last_update():
         (24, 0.7),
         (24, 0.9),
     ]
-    assert len(report_language.first_and_last(records[:3])) == 3 and report_language.first_and_last([]) == []
+    assert len(first_and_last(records[:3])) == 3 and first_and_last([]) == []
 
 
 def test_broken_credit_costs_its_section_and_says_why(tmp_path):
@@ -145,12 +154,12 @@ def test_comparisons_count_attempts(tmp_path):
     for seed in range(2):
         sample_language_run(tmp_path / "poad" / f"seed-{seed}", seed=seed)
         sample_language_run(tmp_path / "grpo" / f"seed-{seed}", algo="grpo", seed=seed, skill=0.3, updates=20)
-    standings = compare(load([tmp_path / "poad", tmp_path / "grpo"]))
+    standings = compare(load([tmp_path / "poad", tmp_path / "grpo"], page_of))
     words = Page(write_html(standings, tmp_path / "c.html").read_text(encoding="utf-8")).words
     assert (
         "IQM at 640 attempts" in words and "at 640 attempts all of them" in words and "environment steps" not in words
     )
-    assert "attempts" in compare_team.columns([s.arm for s in standings], None)
+    assert "attempts" in cells(standings)[0]
 
 
 def test_an_attempt_that_broke_everything_leaves_gaps(tmp_path):
@@ -164,14 +173,23 @@ def test_an_attempt_that_broke_everything_leaves_gaps(tmp_path):
 
 @pytest.mark.parametrize("make", [sample_language_run, sample_team_run])
 def test_the_table_at_the_end_says_before_after_sampled_and_random(make, tmp_path):
-    folder, out = make(tmp_path / "r", updates=12), io.StringIO()
-    summary = RunFolder.open(folder).summary()
-    tell(folder, summary, Live(True, stream=out))
-    said = [line for line in out.getvalue().splitlines() if " [" in line and "95" not in line.partition(" [")[0]]
-    names = [re.split(r"\s{2,}", line)[0] for line in said if not line.startswith(" ")]
+    run, out = RunFolder.open(make(tmp_path / "r", updates=12)), io.StringIO()
+    summary = run.summary()
+    tell(run, page_of(run), Live(True, stream=out), run.path / "report.html")
     language = make is sample_language_run
-    assert names == (["greedy, before learning"] if language else []) + ["greedy", "actions sampled", "random actions"]
-    assert ("success" in out.getvalue()) is language and f"{_short(summary['greedy'])} [" in out.getvalue()
+    judged = [(row["step"], row) for row in run.read_metrics() if row.get("phase") == "eval"]
+    last = judged[-1][0]
+    want = [("random play" if language else "random actions", 0, updates(run.read_metrics()).chance)]
+    want += [("greedy", step, row) for step, row in judged]
+    want += [("answers sampled" if language else "actions sampled", last, summary["sampled"])]
+    said = [re.split(r"\s{2,}", line) for line in out.getvalue().splitlines() if "against" not in line]
+    told = [cells for cells in said if re.match(r"(random|greedy|answers|actions) ?\w*$", cells[0])][1:]  # the heading
+    assert [(name, int(step.replace(",", ""))) for name, step, *_ in told] == [(name, step) for name, step, _ in want]
+    assert (judged[0][0] == 0) is language, "what it did before learning"
+    for (_, _, value, success, *_), (_, _, row) in zip(told, want, strict=True):
+        assert value == interval(row["value"], row["ci95"], rate=False)
+        assert success == interval(row["success_mean"], success_interval(row)) or success_interval(row) is None
+    assert f"{_short(summary['greedy'])} [" in told[-2][2]
 
 
 def parts(page):
@@ -185,14 +203,14 @@ def test_what_the_learner_tells_is_apart_from_what_the_environment_tells(tmp_pat
     assert "<h3>ratio</h3>" in learner and "<h3>loss</h3>" in learner and "<h3>reward overlong</h3>" in learner
     assert "<h3>reward format</h3>" in world and "ratio" not in world and "overlong" not in world
     rows = RunFolder.open(tmp_path / "run").read_metrics()
-    assert learning(rows, "language").env_metrics() == [
+    assert updates(rows).told() == [
         "success_mean",
         "tokens_mean",
         "cut_mean",
         "flat_mean",
         "reward_format_mean",
     ]
-    assert not set(learning(rows, "language").env_metrics()) & set(learning(rows, "language").losses())
+    assert not set(updates(rows).told()) & set(updates(rows).learned())
 
 
 def test_where_nothing_but_success_is_told_there_is_no_such_part(tmp_path):

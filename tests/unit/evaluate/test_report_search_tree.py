@@ -1,11 +1,19 @@
 """The trees of a search report: lines as thick as states were visited, against the most visited one."""
 
 import re
+from pathlib import Path
 
 import pytest
 
-from evolvent.evaluate.pages.report_search import FAR, FEW, NEAR, drawn
+from evolvent.evaluate.pages.draw import draw
+from evolvent.evaluate.pages.tree import FAR, FEW, NEAR
+from evolvent.runs.account.trees import trees
 from sample_search_run import deep_tree
+
+
+def drawn(found):
+    """Lines of ``trees.jsonl`` as the page shows them."""
+    return draw(trees(found), Path())
 
 
 @pytest.mark.parametrize("most", [4, 40, 4000])

@@ -14,16 +14,18 @@ from test_report import NASTY, Page
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate import compare_team
+from evolvent.evaluate import curves as lines_of
+from evolvent.evaluate.blocks import Curve, Line
 from evolvent.evaluate.compare import compare, load, show
-from evolvent.evaluate.learning import credit, learning, smoothed, thinned, window
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.evaluate.pages.compare_page import write_html
-from evolvent.evaluate.pages.report import write_report
-from evolvent.evaluate.pages.svg import Curve, curves, step_ticks
+from evolvent.evaluate.pages.svg import curves, step_ticks
 from evolvent.evaluate.progress import flow
 from evolvent.formulas.statistics import iqm
+from evolvent.running import page_of, write_report
+from evolvent.runs.account.updates import smoothed, thinned, updates, window
+from evolvent.runs.team.account import shares
 from sample_team_run import sample_team_run
 
 
@@ -71,16 +73,16 @@ def test_a_mean_that_updates_alone_have_is_the_learners(tmp_path, name):
     rows = RunFolder.open(sample_team_run(tmp_path / "r")).read_metrics()
     rows = [row | {name: 1.0} if "update" in row else row for row in rows]
     for some in (rows, [row for row in rows if row.get("phase") != "eval"]):
-        run = learning(some, "team")
-        assert run.env_metrics() == ["success_mean", "covered_mean"] and name in run.losses()
+        run = updates(some)
+        assert run.told() == ["success_mean", "covered_mean"] and name in run.learned()
 
 
 def test_the_numbers_are_those_of_the_folder(tmp_path):
     folder = sample_team_run(tmp_path / "r", agents=4)
     rows = [row for row in RunFolder.open(folder).read_metrics() if "update" in row]
     said = words(folder)
-    shares = np.mean([row["credit"] for row in rows], axis=0)
-    assert f"agent0 {100 * shares[0]:.1f} %" in said and "Equal shares would be 25.0 %" in said
+    earned = np.mean([row["credit"] for row in rows], axis=0)
+    assert f"agent0 {100 * earned[0]:.1f} %" in said and "Equal shares would be 25.0 %" in said
     learn = sum(row["learn_s"] for row in rows)
     whole = sum(row[f"{part}_s"] for row in rows for part in ("act", "step", "credit", "learn"))
     assert f"learn {100 * learn / whole:.0f} %" in said
@@ -109,7 +111,7 @@ def test_attempts_that_never_end_and_numbers_that_are_missing_leave_gaps(tmp_pat
 # ------------------------------------------------------------------------------------------------ columns
 def test_a_resumed_run_that_says_a_line_twice_counts_it_once():
     rows = [{"step": 10, "update": 1, "return": 1.0}, {"step": 10, "phase": "eval", "value": 1.0}] * 2
-    run = learning(rows, "team")
+    run = updates(rows)
     assert len(run.updates) == len(run.evaluations) == 1
 
 
@@ -127,11 +129,11 @@ def test_thinning_keeps_the_mean():
 
 
 def test_shares_of_credit_sum_to_one_whatever_the_size_of_the_advantages(tmp_path):
-    run = learning(RunFolder.open(sample_team_run(tmp_path / "r", agents=3)).read_metrics(), "team")
-    total, steps, over = credit(run, ["a", "b", "c"], 7)
+    run = updates(RunFolder.open(sample_team_run(tmp_path / "r", agents=3)).read_metrics())
+    total, steps, over = shares(run, ["a", "b", "c"], 7)
     assert sum(total.values()) == pytest.approx(1, abs=1e-3) and len(steps) == 7 == len(over["a"])
     assert over["a"][-1] > over["a"][0] and total["a"] > total["b"]
-    assert credit(run, ["a", "b"], 7) == ({}, [], {})
+    assert shares(run, ["a", "b"], 7) == ({}, [], {})
 
 
 def test_progress_says_the_most_important_first_and_stays_inside():
@@ -158,11 +160,10 @@ def test_progress_on_a_terminal_and_in_a_file():
 
 # ------------------------------------------------------------------------------------------------ pictures
 def test_levels_and_points_stay_inside_their_picture():
-    x = [float(i) for i in range(50)]
-    none = [None] * 50
-    lines = [Curve("raw", x, x, none, none, 0, "points"), Curve("mean", x, x, none, none, 0, "line")]
+    x = tuple(float(i) for i in range(50))
+    lines = [Line("raw", x, x, mark="points"), Line("mean", x, x, mark="line")]
     svg = curves(
-        [*lines, Curve("chance", [0.0], [-30.0], [-40.0], [-20.0], 1, "level")],
+        [*lines, Line("chance", (0.0,), (-30.0,), (-40.0,), (-20.0,), 1, "level")],
         ticks=step_ticks(49),
         x_label="x",
         y_label="y",
@@ -217,13 +218,19 @@ def arms(tmp_path_factory):
     for seed in range(3):
         sample_team_run(root / "ippo" / f"seed-{seed}", algo="ippo", seed=seed, skill=4, updates=40)
         sample_team_run(root / "mat" / f"seed-{seed}", seed=seed, skill=12)
-    return load([root / "ippo", root / "mat"])
+    return load([root / "ippo", root / "mat"], page_of)
+
+
+def judged(arm):
+    """Of each run of an arm, its evaluations as it logged them."""
+    rows = [RunFolder.open(folder).read_metrics() for folder in arm.folders]
+    return [[row for row in lines if row.get("phase") == "eval"] for lines in rows]
 
 
 def test_curves_are_interquartile_means_over_seeds_at_the_evaluations(arms):
-    line = compare_team.curve(arms[1], 0)
+    line = lines_of.together(arms[1].pages, "mat", 0, lines_of.role_of([arm.pages for arm in arms]))
     assert list(line.x) == [16_000, 32_000, 48_000, 64_000, 80_000, 96_000]
-    values = [run.evaluations[2]["value"] for run in arms[1].learned]
+    values = [rows[2]["value"] for rows in judged(arms[1])]
     assert line.y[2] == pytest.approx(float(iqm(values))) and line.lo[2] < line.y[2] < line.hi[2]
     assert line.y[-1] == pytest.approx(compare(arms)[1].iqm), "the curve ends where the table is"
 
@@ -234,38 +241,55 @@ def test_runs_of_different_lengths_are_also_compared_where_all_of_them_were(arms
     show(standings, Live(True, stream=out))
     said = out.getvalue()
     assert "IQM at 64k steps" in said and "not equally long" in said and "Student's t" in said
-    at = iqm([run.evaluations[3]["value"] for run in arms[1].learned])
+    at = iqm([rows[3]["value"] for rows in judged(arms[1])])
     assert f"{float(at):.4g}" in said and standings[1].better[0] == 1.0
     assert "McNemar" not in said
 
 
 def test_one_seed_says_that_its_interval_is_over_attempts(tmp_path):
-    (arm,) = load([sample_team_run(tmp_path / "r")])
+    (arm,) = load([sample_team_run(tmp_path / "r")], page_of)
     (standing,) = compare([arm])
-    assert standing.interval_over == "attempts" and standing.ci95 == tuple(arm.learned[0].evaluations[-1]["ci95"])
+    assert standing.interval_over == "attempts" and standing.ci95 == tuple(judged(arm)[0][-1]["ci95"])
 
 
 def test_teams_on_other_environments_have_a_table_and_a_picture_of_their_own(arms, tmp_path):
-    (other,) = load([sample_team_run(tmp_path / "r", agents=5)])
+    (other,) = load([sample_team_run(tmp_path / "r", agents=5)], page_of)
     html = write_html(compare([*arms, other]), tmp_path / "c.html").read_text()
     page = Page(html)
-    assert page.tags.count("table") == 2 and "Return of greedy attempts while learning, spread:n=5" in page.words
+    assert page.tags.count("table") == 2 and "Return of an attempt, spread:n=5" in page.words
+
+
+def seldom(page):
+    """The same page with no evaluation but the last one."""
+    blocks = [
+        replace(block, lines=tuple(_last(line) if line.role == "judged" else line for line in block.lines))
+        if isinstance(block, Curve)
+        else block
+        for block in page.blocks
+    ]
+    return replace(page, blocks=tuple(blocks))
+
+
+def _last(line):
+    return replace(line, **{name: getattr(line, name)[-1:] for name in ("x", "y", "lo", "hi")})
 
 
 def test_runs_that_were_hardly_evaluated_are_drawn_by_the_attempts_they_learned_from(arms, tmp_path):
-    few = [replace(arm, learned=tuple(replace(r, evaluations=r.evaluations[-1:]) for r in arm.learned)) for arm in arms]
-    assert compare_team.few_evaluations(few) and not compare_team.few_evaluations(arms)
-    line = compare_team.curve(few[0], 0, drawn=True)
-    assert 40 >= len(line.x) > 6 and line.x[-1] == arms[0].learned[0].updates[-1]["step"]
-    told = [[u["return"] for u in run.updates if u["return"] is not None] for run in few[0].learned]
+    few = [replace(arm, pages=tuple(seldom(page) for page in arm.pages)) for arm in arms]
+    roles = [lines_of.role_of([arm.pages for arm in some]) for some in (few, arms)]
+    assert roles == ["learned", "judged"]
+    line = lines_of.together(few[0].pages, "ippo", 0, "learned")
+    rows = [RunFolder.open(folder).read_metrics() for folder in arms[0].folders]
+    told = [[u["return"] for u in updates(lines).updates if u["return"] is not None] for lines in rows]
+    assert 40 >= len(line.x) > 6 and line.x[-1] == updates(rows[0]).updates[-1]["step"]
     at = [smoothed(returns, window(len(returns)))[0] for returns in told]
     assert line.y[0] == pytest.approx(float(iqm(at))) and line.lo[0] < line.hi[0]
     html = write_html(compare(few), tmp_path / "c.html").read_text()
-    assert "Return while learning, spread:n=3" in Page(html).words
+    assert "Return of an attempt, on what it learned from, spread:n=3" in Page(html).words
 
 
 def test_a_returns_interval_is_never_called_a_rate(tmp_path):
     folder = sample_team_run(tmp_path / "r", skill=20.4)
     assert 0 < RunFolder.open(folder).summary()["score"]["value"] < 1
-    html = write_html(compare(load([folder])), tmp_path / "c.html").read_text()
+    html = write_html(compare(load([folder], page_of)), tmp_path / "c.html").read_text()
     assert " %</text>" not in html

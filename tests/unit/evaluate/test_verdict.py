@@ -5,10 +5,14 @@ from pathlib import Path
 import pytest
 
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.against import Against, sentence_of
-from evolvent.evaluate.pages.report import write_report
-from evolvent.evaluate.pages.report_parts import verdict_block
+from evolvent.evaluate.against import Against, own, sentence_of
+from evolvent.evaluate.blocks import Comparison, Number, Page
+from evolvent.evaluate.pages.report import verdict_block
 from evolvent.evaluate.verdict import Verdict, of_run
+from evolvent.running import page_of, write_report
+from evolvent.runs.language.kind import KIND as LANGUAGE
+from evolvent.runs.memory.kind import KIND as MEMORY
+from evolvent.runs.team.kind import KIND as TEAM
 from sample_language_run import sample_language_run
 from sample_run import sample_run
 from sample_search_run import sample_search_run
@@ -18,11 +22,27 @@ HERE = Path("runs/a")
 COMMAND = "evolvent run mat --env spread:n=3 --seed 4 --out runs/a --steps 400"
 
 
-def levels(score, ci95, *, kind="team", command=COMMAND, **rest):
+class Ended:
+    """A run folder that holds this summary and these lines."""
+
+    path, finished = HERE, True
+
+    def __init__(self, manifest, summary, rows=()):
+        self.manifest = lambda: {"seed": 0, "config": {}, **manifest}
+        self.summary, self.read_metrics, self.read_episodes = lambda: summary, lambda: list(rows), lambda: iter(())
+
+
+def verdict(kind, manifest, summary, rows=()):
+    """What is said of a run of that kind, by the page that it makes of itself."""
+    run = Ended({**manifest, "kind": kind.name}, summary, rows)
+    return of_run(run.manifest(), kind.account(run), HERE)
+
+
+def levels(score, ci95, *, kind=TEAM, command=COMMAND, **rest):
     """The verdict on a run with one score and the levels in ``rest``."""
     higher = rest.pop("higher_is_better", True)
     summary = {"score": {"name": "return", "value": score, "ci95": ci95, "higher_is_better": higher}, **rest}
-    return of_run({"algo": "mat", "env": "spread:n=3", "kind": kind, "command": command}, summary, [], HERE)
+    return verdict(kind, {"algo": "mat", "env": "spread:n=3", "command": command}, summary)
 
 
 def tasks(before, after):
@@ -34,9 +54,9 @@ def tasks(before, after):
     ]
     share = sum(after) / len(after)
     base = {"name": "without memory", "value": sum(before) / len(before), "ci95": [0, 1]}
-    summary = {"score": {"value": share, "ci95": [0, 1]}, "baseline": base, "passes": []}
+    summary = {"score": {"name": "success", "value": share, "ci95": [0, 1]}, "baseline": base, "passes": []}
     command = "evolvent run memlift --seed 1"
-    return of_run({"algo": "memlift", "env": "analyst", "kind": "memory", "command": command}, summary, rows, HERE)
+    return verdict(MEMORY, {"algo": "memlift", "env": "analyst", "command": command}, summary, rows)
 
 
 RANDOM = {"name": "random actions", "value": 0.2, "ci95": [0.1, 0.3]}
@@ -76,6 +96,9 @@ def test_several_levels_in_one_sentence():
 def test_without_an_interval_nothing_is_claimed(ends):
     said = levels(0.9, ends, baseline=RANDOM)
     assert said.state == "unknown" and said.sentence.startswith("Too few outcomes") and "no interval" in said.lines()[0]
+    told = Number("return", 0.9, ends and tuple(ends)), Number("random actions", 0.2, (0.1, 0.3))
+    (one,) = own([Page("", (Comparison("random actions", own=told[0], other=told[1]),))])
+    assert one.state == "unknown" and "no interval" in one.numbers
 
 
 def test_few_attempts_are_no_verdict_however_clear_they_look():
@@ -92,7 +115,7 @@ def test_a_return_that_is_the_success_rate_is_told_in_per_cent():
     row = {"n": 32, "tasks": 32, "ci95": [0.0, 1.0]}
     greedy = {"value": 0.09375, "success_mean": 0.09375, **row}
     chance = {"name": "random actions", "value": 0.71875, "success_mean": 0.71875, **row}
-    said = levels(0.09375, [0.0, 0.2], kind="language", greedy=greedy, baseline=chance)
+    said = levels(0.09375, [0.0, 0.2], kind=LANGUAGE, greedy=greedy, baseline=chance)
     assert said.state == "worse" and said.lines()[0].startswith(
         "against random actions: 9 % against 72 %, -62 points ["
     )
@@ -144,20 +167,20 @@ def test_every_kind_of_run_has_a_verdict(tmp_path):
     }
     for kind, path in made.items():
         opened = RunFolder.open(path)
-        said = of_run(opened.manifest(), opened.summary(), opened.read_metrics(), path)
+        said = of_run(opened.manifest(), page_of(opened), path)
         assert said.sentence.startswith(starts[kind]), said.sentence
         page = write_report(path).read_text(encoding="utf-8")
         assert page.index("<h1>") < page.index(said.sentence) < page.index("<section>")
 
 
-def test_the_control_is_not_compared_with_itself(tmp_path):
-    said = of_run({"algo": "no_memory", "kind": "memory"}, {"score": {"value": 0.5}}, [], tmp_path)
+def test_the_control_is_not_compared_with_itself():
+    said = verdict(MEMORY, {"algo": "no_memory"}, {"score": {"name": "success", "value": 0.5}})
     assert "control" in said.sentence and "evolvent compare" in said.advice and not said.against
 
 
 def test_a_run_that_goes_on_has_none_yet(tmp_path):
     opened = RunFolder.open(sample_team_run(tmp_path / "t", summary=False))
-    said = of_run(opened.manifest(), {}, opened.read_metrics(), opened.path)
+    said = of_run(opened.manifest(), page_of(opened), opened.path, ended=opened.finished, step=opened.step)
     assert said.sentence == "No verdict yet: the run has not ended (step 96,000)."
     assert said.command == f"evolvent run mat --resume {opened.path}"
 

@@ -8,9 +8,9 @@ import tiny_language
 from evolvent.algos import aepo, grpo
 from evolvent.core.errors import EnvError
 from evolvent.core.folder import RunFolder
+from evolvent.evaluate.blocks import Table
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.outcome import _played
-from evolvent.evaluate.pages.report import write_report
+from evolvent.running import page_of, write_report
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.copies import Copies
 from evolvent.runs.language.evaluation import summarise
@@ -80,8 +80,10 @@ def test_an_evaluation_counts_what_broke_as_failures(folder, tmp_path):
         told = summary[how]
         assert (told["success_mean"], told["value"]) == (0.75, 0.5), how  # one of four: -1, the lowest
         assert told["n"] == told["tasks"] == 4 and told["broken"] == 1, how
-    _, rows = _played(summary)
-    assert [row[-1] for row in rows if row[0].startswith("greedy")] == ["4, 1 of them broke"] * 2
+    (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
+    (table,) = page_of(RunFolder.open(tmp_path / "run")).of(Table)
+    judged = [row[-1] for row in table.rows if row[0] in ("greedy", "answers sampled")]
+    assert table.said and judged == ["4, 1 of them broke"] * 3
 
 
 def test_an_evaluation_in_which_most_broke_is_none(folder, tmp_path):

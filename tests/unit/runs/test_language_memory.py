@@ -11,7 +11,7 @@ import tiny_language
 from evolvent import Memory, catalogue
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
-from evolvent.evaluate.pages.report import write_report
+from evolvent.running import write_report
 from evolvent.runs.language.run import LanguageRun
 from language_runs import killed_in_update
 from run_folders import begin, stable, weights

@@ -11,9 +11,9 @@ from evolvent.algos import grpo
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, distinct
-from evolvent.evaluate.learning import success_interval
 from evolvent.evaluate.live import Live, judged_on
 from evolvent.formulas.statistics import wilson
+from evolvent.runs.account.updates import success_interval
 from evolvent.runs.language.config import LanguageConfig, Plan
 from evolvent.runs.language.evaluation import summarise
 from evolvent.runs.language.frozen import evaluate_language

@@ -1,13 +1,16 @@
 """Trees as drawn: the first wrong line as the world says it, the first that a process reward model doubts."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from evolvent.core.protocols import Completion
 from evolvent.envs.text import chain
-from evolvent.evaluate.pages.report_search import drawn as shown
+from evolvent.evaluate.pages.draw import draw
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.runs.account.trees import trees
 from evolvent.runs.search.drawing import drawn
 from evolvent.runs.search.grow import Grower
 from evolvent.search import best_of_n
@@ -16,6 +19,11 @@ ENV = chain.make(3, digits=1)
 TASK = ENV.tasks("heldout", 1, 0)[0]
 NONE = np.zeros(0, np.float32)
 RIGHT = chain.worked(TASK.text).split()
+
+
+def shown(tree):
+    """A tree as the page of its run has it."""
+    return draw(trees([tree]), Path())
 
 
 def says(wrong):
@@ -55,7 +63,7 @@ def test_the_first_wrong_line_and_the_first_doubted_one_are_marked(wrong):
     nodes = [node for node in tree["nodes"] if node["text"]]
     assert [node["wrong"] for node in nodes] == [i == wrong for i in range(3)]
     assert [node["doubted"] for node in nodes] == [False, True, False]
-    assert shown([tree]).count("first wrong line") == 1
+    assert shown(tree).count("first wrong line") == 1
     search.tree.value[search.tree.path(search.of(0)[0].leaf)[2]] = 0.7  # doubts before, and again behind it
     search.tree.value[search.tree.path(search.of(0)[0].leaf)[1]] = 0.4
     again = drawn(search, space, 0, search.of(0)[0], "best_of_n")["nodes"]

@@ -11,9 +11,8 @@ from evolvent.core.codec import load_episodes
 from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.pages import report_search
-from evolvent.evaluate.pages.report import write_report
-from evolvent.evaluate.pages.report_search import read_trees
+from evolvent.running import write_report
+from evolvent.runs.account.trees import read as read_trees
 from evolvent.runs.language import pairs
 from evolvent.runs.search.config import SEARCHES, WIDER, Plan, SearchConfig, check_value
 from evolvent.runs.search.grow import Grower
@@ -59,7 +58,7 @@ def test_every_search_runs_at_one_budget_and_its_trees_are_shown(folder, tmp_pat
     assert all(arm["n"] == 5 and 0 < arm["tokens"] <= 30 for arm in summary["arms"])
     assert all(row["tokens"] <= 30 for row in lines(out))
     assert summary["score"]["name"] == "held-out success, greedy"
-    trees = read_trees(out / "trees.jsonl")
+    trees = read_trees(out)
     assert {tree["search"] for tree in trees} == set(SEARCHES)
     assert all(any(node["taken"] for node in tree["nodes"]) for tree in trees)
     assert all(node["parent"] < i for tree in trees for i, node in enumerate(tree["nodes"]))
@@ -210,8 +209,8 @@ def test_what_a_round_mends_and_spoils_is_said(tmp_path):
     assert (revised["mends"], revised["spoils"]) == (0.1, 0.05)
     assert revised["mends_ci95"][0] < 0.1 < revised["mends_ci95"][1]
     assert revised["right_after_80_rounds"] == pytest.approx(2 / 3, abs=1e-4)
-    manifest = RunFolder.open(folder).manifest()
-    page = report_search.render(manifest, {"arms": [plain, revised]}, rows, [])
+    RunFolder.open(folder).write_summary({"arms": [plain, revised]})
+    page = write_report(folder).read_text()
     assert "a round mends 10 % [" in page and "would lead to 67 %" in page
 
 

@@ -5,6 +5,7 @@ import io
 import pytest
 
 import evolvent
+from evolvent import catalogue
 from evolvent.core.errors import ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.evaluate.live import Live
@@ -67,7 +68,7 @@ def test_it_evaluates_and_saves_where_it_is_time(tmp_path):
     run = Run(tmp_path / "r")
     assert run.go() == 45.0
     assert run.judged == [4, 8, 10] and run.saved() == [9, 10]
-    assert run.folder.kind == "search"
+    assert catalogue.kind_of(run.folder).name == "search"
     first, *_ = run.lines()
     assert first == {"step": 10, "update": 1, "return": 0.0, "total": 0.0}
     assert {f"{name}_s" for name in ("act", "step", "credit", "learn")} < set(run.folder.read_metrics()[0])

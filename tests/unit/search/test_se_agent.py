@@ -1,6 +1,7 @@
 """SE-Agent: what attempts at a task had right goes into plans for the next; each task has a pool of its own."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Completion
 from evolvent.core.reward_kinds import reward_total, rewards_of
 from evolvent.envs.text import chain, microwave
-from evolvent.evaluate.pages.report_search import drawn as shown
+from evolvent.evaluate.pages.draw import draw
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.runs.account.trees import trees
 from evolvent.runs.search.drawing import drawn
 from evolvent.runs.search.grow import Grower
 from evolvent.search import best_of_n, se_agent
@@ -20,6 +22,11 @@ from search_toy import Written, search_of
 ENV = chain.make(4, digits=1)
 TASKS = ENV.tasks("heldout", 12, 0)
 NONE = np.zeros(0, np.float32)
+
+
+def shown(tree):
+    """A tree as the page of its run has it."""
+    return draw(trees([tree]), Path())
 
 
 def writer(asked, skill=0.3, reads=True):
@@ -107,7 +114,7 @@ def test_the_report_says_what_each_attempt_is_and_what_it_came_to():
     assert len(said) == 16 and {kind for kind in kinds if not any(kind in text for text in said)} == set()
     for number, _, what in found:  # parents come before what was made of them
         assert all(int(parent) < int(number) for parent in re.findall(r"\d+", what))
-    page = shown([tree])
+    page = shown(tree)
     assert ">start<" not in page
     verdicts = re.findall(r"<strong>(\d+)\. .*?(✓|✗)", page)
     assert [(int(number), mark == "✓") for number, mark in verdicts] == [
@@ -115,7 +122,7 @@ def test_the_report_says_what_each_attempt_is_and_what_it_came_to():
     ]
     search, space, _ = grown(best_of_n, best_of_n.Config(paths=3), TASKS[:1])
     alone = drawn(search, space, 0, search.of(0)[0], "best_of_n")
-    assert "3. attempt" in shown([alone]) and ">start<" not in shown([alone])
+    assert "3. attempt" in shown(alone) and ">start<" not in shown(alone)
 
 
 def test_worlds_of_several_actions_keep_the_plan_in_every_prompt():

@@ -11,7 +11,6 @@ import numpy as np
 from evolvent.cli.memory import duplicates
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import count
-from evolvent.evaluate.verdict import RANKED
 from evolvent.formulas.anytime import Outcomes
 from evolvent.memory import events, lift
 from evolvent.memory.bank import Bank
@@ -24,6 +23,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.secrets import MASK
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import finite, in_units, short
+from evolvent.runs.account.memories import RANKED
 
 _GROWTH_STEPS = 40
 _NOT_MOVED = (0, 0.0, 0.0, 0.0)

@@ -18,10 +18,10 @@ from evolvent.cli.memory.opening import Json, Scope, Where, place
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live, count, percent, size
-from evolvent.evaluate.pages.report_parts import health_words
 from evolvent.memory.items import Order
 from evolvent.memory.text import short
 from evolvent.memory.there import open_memory
+from evolvent.runs.account.memories import health_words
 
 _short = partial(short, limit=60)
 _CREDIT = {"credits": "values changed", "moved": "change in all", "net": "change, net", "share": "share of change"}

@@ -49,7 +49,7 @@ def _row(run: Listed, address: str) -> str:
         _cell(state, run.state),
         _cell(text(run.score), "" if run.value is None else run.value),
         _cell(said, run.verdict.state),
-        _cell(text(run.algo), run.algo),
+        _cell(f'<span title="{text(run.kind)}">{text(run.algo)}</span>', run.algo),
         _cell(text(run.env), run.env),
         _cell(text(run.started[:16].replace("T", " ")), run.started),
         _cell(text(duration(run.seconds)), run.seconds),

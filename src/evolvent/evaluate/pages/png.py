@@ -38,8 +38,13 @@ def encode(picture_HWC: np.ndarray) -> bytes:
 
 def bright(data: bytes) -> bool:
     """Whether most of a picture that ``encode`` wrote is white: on a dark page its colours want to be turned round."""
-    if data[24:29] != _KIND or data.count(b"IDAT") != 1:
-        return False  # not from here
+    try:
+        return data[24:29] == _KIND and data.count(b"IDAT") == 1 and _bright(data)
+    except (ValueError, struct.error, zlib.error):  # torn
+        return False
+
+
+def _bright(data: bytes) -> bool:
     header, body = data.index(b"IHDR") + 4, data.index(b"IDAT")
     width, height = struct.unpack(">II", data[header : header + 8])
     (size,) = struct.unpack(">I", data[body - 4 : body])

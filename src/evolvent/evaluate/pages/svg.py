@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from html import escape
-from typing import Literal
+
+from evolvent.evaluate.blocks import Line, Number
+from evolvent.evaluate.pages.page import text
 
 WIDTH, HEIGHT = 460, 260
-Mark = Literal["dots", "line", "points", "level"]
 SMALL = (300, 170)
 Scale = Callable[[float], float]
 Edges = tuple[float, float]
@@ -17,36 +16,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 42
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
-@dataclass(frozen=True)
-class Curve:
-    """One line: a value and an interval (or None) at each position ``x``; ``style`` 0..5 picks the colour.
-
-    ``mark``: ``"dots"`` joined, with whiskers; ``"line"`` alone with its band, for many positions; ``"points"``, faint
-    and not joined; ``"level"``, dashed across the whole picture at its first value.
-    """
-
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    lo: Sequence[float | None]
-    hi: Sequence[float | None]
-    style: int = 0
-    mark: Mark = "dots"
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One row of a picture of intervals."""
-
-    name: str
-    value: float
-    lo: float | None = None
-    hi: float | None = None
-    style: int = 0
-
-
 def curves(
-    lines: Sequence[Curve],
+    lines: Sequence[Line],
     *,
     ticks: Sequence[tuple[float, str]],
     x_label: str,
@@ -89,9 +60,9 @@ def curves(
     parts += [_band(line, px, py, shift.get(id(line), 0.0), edges) for line in ordered]
     parts += [_line(line, px, py, shift.get(id(line), 0.0), edges) for line in ordered]
     legend = "".join(
-        f'<span class="key {line.mark} s{line.style}">{escape(line.name)}</span>' for line in lines if line.name
+        f'<span class="key {line.mark} s{line.style}">{text(line.name)}</span>' for line in lines if line.name
     )
-    title = escape(f"{y_label} by {x_label}")
+    title = text(f"{y_label} by {x_label}")
     picture = f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{title}">{"".join(parts)}</svg>'
     return f'<div class="legend">{legend}</div>{picture}' if legend else picture
 
@@ -108,11 +79,16 @@ def count(n: float) -> str:
     return f"{n / unit:.3g}{letter}"
 
 
-def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
-    """Values with their intervals, one row each, on a common axis."""
+def bars(rows: Sequence[Number], styles: Sequence[int] = (), *, rates: bool = True) -> str:
+    """Values with their intervals, one row each, on a common axis; those that are not known are left out."""
+    known = [
+        (row.name, row.value, *(row.ci95 or (None, None)), style)
+        for row, style in zip(rows, [*styles, *[0] * len(rows)], strict=False)
+        if row.value is not None and math.isfinite(row.value)
+    ]
     step, head = 44, 6
-    height = head + step * len(rows) + 26
-    ends = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and math.isfinite(v)]
+    height = head + step * len(known) + 26
+    ends = [v for _, *row, _ in known for v in row if v is not None and math.isfinite(v)]
     lo, hi, marks = (
         (0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0])
         if rates
@@ -128,18 +104,18 @@ def bars(rows: Sequence[Bar], *, rates: bool = True) -> str:
         parts.append(_segment("grid", px(v), px(v), head, height - 22))
         where = f'x="{px(v):.1f}" y="{height - 6}" text-anchor="{anchor}"'
         parts.append(f'<text class="tick" {where}>{_label(v, rates)}</text>')
-    for i, row in enumerate(rows):
+    for i, (name, value, low, high, style) in enumerate(known):
         y = head + step * i + 31
-        says = _label(row.value, rates)
-        if row.lo is not None and row.hi is not None and math.isfinite(row.lo) and math.isfinite(row.hi):
-            says += f"  [{_label(row.lo, rates, short=True)}, {_label(row.hi, rates, short=True)}]"
-            parts.append(_segment(f"whisker s{row.style}", px(row.lo), px(row.hi), y, y))
-        parts.append(f'<circle class="dot s{row.style}" cx="{px(row.value):.1f}" cy="{y}" r="5.5"/>')
+        says = _label(value, rates)
+        if low is not None and high is not None and math.isfinite(low) and math.isfinite(high):
+            says += f"  [{_label(low, rates, short=True)}, {_label(high, rates, short=True)}]"
+            parts.append(_segment(f"whisker s{style}", px(low), px(high), y, y))
+        parts.append(f'<circle class="dot s{style}" cx="{px(value):.1f}" cy="{y}" r="5.5"/>')
         room = 53 - len(says)  # characters beside the numbers
-        name = row.name if len(row.name) <= room else row.name[: room - 1] + "…"
-        parts.append(f'<text class="name" x="10" y="{y - 13}">{escape(name)}</text>')
+        name = name if len(name) <= room else name[: room - 1] + "…"
+        parts.append(f'<text class="name" x="10" y="{y - 13}">{text(name)}</text>')
         parts.append(f'<text class="says" x="{WIDTH - 10}" y="{y - 13}" text-anchor="end">{says}</text>')
-    label = escape("; ".join(f"{row.name}: {_label(row.value, rates)}" for row in rows))
+    label = text("; ".join(f"{name}: {_label(value, rates)}" for name, value, *_ in known))
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
@@ -158,7 +134,7 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
     for r, (name, row) in enumerate(rows):
         y, cell = _TOP + step * r, (width - _RIGHT - left) / max(len(row), 1)
         short = name if len(name) <= 12 else "…" + name[-11:]  # names of agents differ at their ends
-        parts.append(f'<text class="tick" x="{left - 7}" y="{y + 13}" text-anchor="end">{escape(short)}</text>')
+        parts.append(f'<text class="tick" x="{left - 7}" y="{y + 13}" text-anchor="end">{text(short)}</text>')
         parts += [
             f'<rect class="cell s0" x="{left + i * cell:.1f}" y="{y}" width="{cell + 0.3:.1f}" height="{step - 2}" '
             f'opacity="{share / most:.2f}"/>'
@@ -166,11 +142,11 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
         ]
     edges = float(left), float(width - _RIGHT)
     parts.append(_axis_x(ticks, lambda x: left + x * (edges[1] - left), x_label, edges, height))
-    label = escape(f"shares by {x_label}")
+    label = text(f"shares by {x_label}")
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
-def _scale(lines: Sequence[Curve], rates: bool, *, zero: bool) -> tuple[float, float, list[float]]:
+def _scale(lines: Sequence[Line], rates: bool, *, zero: bool) -> tuple[float, float, list[float]]:
     if rates:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
     values = [v for line in lines for v in (*line.y, *line.lo, *line.hi) if v is not None and math.isfinite(v)]
@@ -210,19 +186,19 @@ def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str, edges: Ed
     keep = max(1, math.ceil(len(ticks) / (8 if edges[1] - edges[0] > SMALL[0] else 4)))
     y = height - _BOTTOM + 17
     out = [
-        f'<text class="tick" x="{px(x):.1f}" y="{y}" text-anchor="middle">{escape(text)}</text>'
-        for i, (x, text) in enumerate(ticks)
+        f'<text class="tick" x="{px(x):.1f}" y="{y}" text-anchor="middle">{text(said)}</text>'
+        for i, (x, said) in enumerate(ticks)
         if i % keep == 0
     ]
     middle = sum(edges) / 2
-    out.append(f'<text class="tick" x="{middle:.0f}" y="{height - 5}" text-anchor="middle">{escape(label)}</text>')
+    out.append(f'<text class="tick" x="{middle:.0f}" y="{height - 5}" text-anchor="middle">{text(label)}</text>')
     return "".join(out)
 
 
-def _band(line: Curve, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
+def _band(line: Line, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     ends = [
         (x, a, b)
-        for x, a, b in zip(line.x, line.lo, line.hi, strict=True)
+        for x, a, b in zip(line.x, line.lo, line.hi, strict=False)  # empty where nothing is known
         if a is not None and b is not None and math.isfinite(a) and math.isfinite(b)
     ]
     if line.mark == "level" and ends:
@@ -238,7 +214,7 @@ def _band(line: Curve, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     return out
 
 
-def _line(line: Curve, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
+def _line(line: Line, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     if line.mark == "level":
         return _segment(f"line level s{line.style}", *edges, py(line.y[0]), py(line.y[0]))
     points = [(px(x) + dx, py(y)) for x, y in zip(line.x, line.y, strict=True)]

@@ -1,14 +1,28 @@
-"""From the lines of a run over games to its summary, and what is told of it."""
+"""The page of a run over games: how often the model's pages play, and each lineage with pictures, to be played."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from evolvent.evaluate.live import Live, interval
-from evolvent.evaluate.pages.report_games import deltas
-from evolvent.formulas.statistics import wilson
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.blocks import (
+    Bars,
+    Block,
+    Frame,
+    Headline,
+    Hint,
+    Node,
+    Number,
+    Page,
+    Pictures,
+    Section,
+    Table,
+    Text,
+    Tree,
+)
+from evolvent.evaluate.live import count, interval
+from evolvent.runs.account.updates import number, section
 
 Row = Mapping[str, Any]
 GATES = {
@@ -18,134 +32,157 @@ GATES = {
     "browser": "fails in the browser",
     "harness": "not judged",
 }
+_FULL = 0.75
+"""The reward whose colour is full green."""
+_READING = (
+    "Shares are of answers of the model, with 95 % Wilson intervals: valid by its text, playable where a browser "
+    "painted it without an error. Answers of one version are not independent. Whether a mechanic does what its words "
+    "say is not judged. Rewards: at most 0.90, and 0.75 where no model rates creativity."
+)
 
 
-def summarise(rows: Sequence[Row]) -> dict[str, Any]:
-    """The summary's numbers, of the lines of ``metrics.jsonl``, one a node.
-
-    Shares are of calls: a page is *valid* where its text passes, *playable* where a browser plays it.
-    """
-    calls = [(row, call) for row in rows for call in row["calls"]]
-    told: dict[str, Any] = {
-        "steps": len(rows),
-        "calls": len(calls),
-        "iterations": _by(calls, "iteration", lambda row, call: call["iteration"]),
-        "depths": _by(calls, "depth", lambda row, call: row["depth"]),
-        "stages": _by(calls, "stage", lambda row, call: call["stage"]),
-    }
-    whole = _share(calls)
-    told["score"] = {
-        "name": "pages of the model that play",
-        "value": whole["playable"],
-        "ci95": whole["playable_ci95"],
-        "n": whole["n"],
-        "higher_is_better": True,
-    }
-    features = [row for row in rows if any(call["stage"] == "feature" for call in row["calls"])]
-    own = sum(any(call["stage"] == "feature" and call["there"] for call in row["calls"]) for row in features)
-    n = len(features)
-    told["nodes"] = {
-        "n": len(rows),
-        "features": n,
-        "by_the_model": own,
-        "by_the_model_ci95": list(wilson(own, n)) if n else None,
-        "by_template": sum(by == "template" for row in rows for by in row["added"].values()),
-        "reward": fmean(row["reward"] for row in rows) if rows else None,
-    }
-    changes = [change for row in rows for change in row["changes"]]
-    told["changes"] = {
-        "removed": sum(one["what"] == "remove" and one["done"] for one in changes),
-        "taken": sum(one["what"] == "take" and one["done"] for one in changes),
-        "undone": sum(not one["done"] for one in changes),
-    }
-    told["lineages"] = [
-        _lineage(game, [row for row in rows if row["lineage"] == game])
-        for game in dict.fromkeys(row["lineage"] for row in rows)
+def account(folder: RunFolder) -> Page:
+    """What a run over games tells of itself."""
+    manifest, rows = folder.manifest(), folder.read_metrics()
+    summary = folder.summary() if folder.finished else {}
+    numbers = _numbers(summary)
+    facts = [str(summary.get("model") or manifest["config"].get("model", "")), f"seed {manifest['seed']}"]
+    facts.append(count(len(rows), "version"))
+    if summary:
+        facts.append(f"played in {summary['browser']}" if summary["browser"] else "no browser: judged by their text")
+    body: list[Block] = [
+        *([Headline(numbers)] if numbers else []),
+        *_shares(summary),
+        *section("Pages of the model", _table(summary)),
+        *section("Lineages", [*_changes(summary), *_lineages(rows, folder)]),
+        *section("Mechanics, and how often the model could write them", _ideas(summary.get("ideas", []))),
     ]
-    told["ideas"] = _ideas(rows)
-    told["seconds"] = round(sum(row["seconds"] for row in rows), 1)
-    told["tokens"] = int(sum(row["tokens"] for row in rows))
-    told["prompt_tokens"] = int(sum(row["prompt_tokens"] for row in rows))
-    return told
+    score = numbers[0] if numbers else None
+    return Page("", tuple(body), score, tuple(facts), hint=Hint(), reading=_READING)
 
 
-def _share(calls: Sequence[tuple[Row, Row]]) -> dict[str, Any]:
-    n = len(calls)
-    found: dict[str, Any] = {"n": n}
-    for name, gates in (("valid", ("", "browser")), ("playable", ("",))):
-        won = sum(call["gate"] in gates for _, call in calls)
-        found[name], found[f"{name}_ci95"] = (won / n, list(wilson(won, n))) if n else (None, None)
-    found["realised"] = fmean(call["there"] for _, call in calls) if n else None
+def _numbers(summary: Row) -> tuple[Number, ...]:
+    if (summary.get("score") or {}).get("value") is None:
+        return ()
+    nodes, shown = summary["nodes"], [number(str(summary["score"]["name"]), summary["score"], rate=True)]
+    if nodes["features"]:
+        own = {"value": nodes["by_the_model"] / nodes["features"], "ci95": nodes["by_the_model_ci95"]}
+        shown.append(number("mechanics that the model wrote itself", own, rate=True))
+    return (*shown, Number("reward of a version, mean", nodes["reward"]))
+
+
+def _shares(summary: Row) -> list[Block]:
+    found: list[Block] = []
+    for name, heading in (("iteration", "Playable by iteration"), ("depth", "Playable by depth in the lineage")):
+        rows = tuple(
+            number(f"{name} {a[name]}, {a['n']} pages", {"value": a["playable"], "ci95": a["playable_ci95"]}, rate=True)
+            for a in summary.get(f"{name}s", [])
+        )
+        if rows:
+            found.append(Bars(heading, rows, tuple(i % 5 for i in range(len(rows)))))
     return found
 
 
-def _by(calls: Sequence[tuple[Row, Row]], name: str, of: Callable[[Row, Row], object]) -> list[dict[str, Any]]:
-    keys = list(dict.fromkeys(of(row, call) for row, call in calls))
-    keys = keys if name == "stage" else sorted(keys, key=lambda key: int(str(key)))
-    return [{name: key} | _share([pair for pair in calls if of(*pair) == key]) for key in keys]
-
-
-def _lineage(game: str, rows: Sequence[Row]) -> dict[str, Any]:
-    best = max(rows, key=lambda row: (row["reward"], row["step"]))
-    return {
-        "game": game,
-        "nodes": len(rows),
-        "depth": max(row["depth"] for row in rows),
-        "best": best["reward"],
-        "best_step": best["step"],
-        "mechanics": best["mechanics"],
-    }
-
-
-def _ideas(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """What each mechanic came to when it was asked for: how often the model's own played."""
-    found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        for call in row["calls"]:
-            one = found.setdefault(call["mechanic"], {"name": call["mechanic"], "asked": 0, "there": 0, "value": None})
-            one["asked"] += 1
-            one["there"] += call["there"]
-            if call["stage"] == "feature":
-                one["value"] = row["values"].get(row["idea"], one["value"])
-    return sorted(found.values(), key=lambda one: (-one["there"] / one["asked"], -one["asked"]))
-
-
-def tell(live: Live, row: Row, total: int) -> None:
-    """One line a node: what was added, by whom, and its reward."""
-    parts = deltas(row)
-    failed = [f"{one['what']} {one['mechanic']}: {one['words']}" for one in row["changes"] if not one["done"]]
-    failed += [f"{call['mechanic']}: {call['words']}" for call in row["calls"] if not call["there"]]
-    begun = f"from {row['parent']}, " if row["parent"] else ""
-    live.task(
-        row["step"],
-        total,
-        question=f"{row['lineage']} {row['phase']}, {begun}depth {row['depth']}",
-        action=f"reward {row['reward']:+.2f}: {', '.join(parts) or 'nothing added'}",
-        ok=bool(row["ok"]),
-        note=" · ".join(failed[-2:]),
-        seconds=row["seconds"],
-    )
-
-
-def told_of(live: Live, summary: Mapping[str, Any]) -> None:
-    """The end of a run: shares by iteration, depth and stage, and the lineages."""
-    table: list[list[object]] = []
+def _table(summary: Row) -> list[Block]:
+    cells: list[tuple[Any, ...]] = []
     for name in ("stage", "iteration", "depth"):
-        for one in summary[f"{name}s"]:
+        for one in summary.get(f"{name}s", []):
             shares = [interval(one[what], one[f"{what}_ci95"]) for what in ("valid", "playable")]
-            table.append([f"{name} {one[name]}" if name != "stage" else one[name], one["n"], *shares])
-    live.table("pages of the model", ["", "calls", "valid [95 %]", "playable [95 %]"], table)
-    live.table(
-        "lineages",
-        ["game", "nodes", "depth", "best reward", "at", "mechanics"],
-        [
-            [a["game"], a["nodes"], a["depth"], round(a["best"], 2), a["best_step"], ", ".join(a["mechanics"])]
-            for a in summary["lineages"]
-        ],
+            cells.append((f"{name} {one[name]}", one["n"], *shares, interval(one["realised"], None)))
+    columns = ("by", "pages", "valid [95 %]", "playable [95 %]", "with the mechanic in it")
+    return [Table(columns, tuple(cells), said=True)] if cells else []
+
+
+def _changes(summary: Row) -> list[Block]:
+    """How often rules were removed and taken over; runs of before do not say."""
+    if "changes" not in summary:
+        return []
+    done = summary["changes"]
+    said = (
+        f"rules removed {done['removed']}, taken over from another lineage {done['taken']}, "
+        f"not made because the page would not play {done['undone']}"
     )
-    changes = summary["changes"]
-    live.note(
-        f"\nrules removed {changes['removed']}, taken over from another lineage {changes['taken']}, "
-        f"not made because the page would not play {changes['undone']}"
+    return [Text((said,), "soft", said=True)]
+
+
+def _ideas(ideas: Sequence[Row]) -> list[Block]:
+    cells = tuple(
+        (a["name"], a["asked"], a["there"], None if a["value"] is None else f"{a['value']:.2f}") for a in ideas
     )
-    live.note("The games lie in games/ of the run; its report shows and plays them.")
+    return [Table(("mechanic", "asked for", "written", "value"), cells)] if cells else []
+
+
+# ------------------------------------------------------------------------------------------------ lineages
+def _lineages(rows: Sequence[Row], folder: RunFolder) -> list[Block]:
+    found: list[Block] = []
+    for game in dict.fromkeys(row["lineage"] for row in rows):
+        mine = [row for row in rows if row["lineage"] == game]
+        best = max(mine, key=lambda row: (row["reward"], row["step"]))
+        ends = max(mine, key=lambda row: (row["depth"], row["reward"]))
+        by_step = {row["step"]: row for row in mine}
+        path: set[int] = set()
+        at: Row | None = ends
+        while at is not None and at["step"] not in path:
+            path.add(at["step"])
+            at = by_step.get(at["parent"])
+        place = {row["step"]: i for i, row in enumerate(mine)}
+        nodes = tuple(_version(row, place.get(row["parent"], -1), path, folder) for row in mine)
+        heading = f"{game}: {count(len(mine), 'version')}, best reward {best['reward']:.2f}, depth {ends['depth']}"
+        found.append(Tree(heading, nodes, opened=not found))
+    return found
+
+
+def _version(row: Row, place: int, path: set[int], folder: RunFolder) -> Node:
+    """One version: how it looks, to be played, and what the model wrote for it."""
+    by, taken = ", ".join(deltas(row)) or "nothing changed", row["step"] in path
+    tag: tuple[Literal["good", "bad"], str] = ("good", "plays") if row["ok"] else ("bad", "the model's failed")
+    inside = (*_seen(row, folder), *(_call(call) for call in row["calls"]))
+    hue = min(1.0, max(0.0, row["reward"] / _FULL))
+    facts = f"reward {row['reward']:.2f}"
+    return Node(place, f"{row['phase']}: {by}", False, (tag,), facts, hue, 0.5 if taken else 0.0, taken, inside)
+
+
+def _seen(row: Row, folder: RunFolder) -> list[Block]:
+    name, step = f"{row['lineage']} {row['phase']}", int(row["step"])
+    parts = ", ".join(f"{key.replace('_', ' ')} {value:g}" for key, value in row["signals"].items())
+    picture, game = f"games/{step}.jpg", f"games/{step}.html"
+    found: list[Block] = [Pictures((picture,), (name,))] if (folder.path / picture).exists() else []
+    found.append(Text((f"Mechanics: {', '.join(row['mechanics'])}", parts, *_planned(row)), "soft"))
+    if (folder.path / game).exists():
+        found.append(Frame(game, name, "then click into it: arrow keys and space."))
+    return found
+
+
+def deltas(row: Row) -> list[str]:
+    """What a version has more and less than its parent, and whence, one a mechanic."""
+    done = [one for one in row.get("changes", ()) if one["done"]]  # runs of before had none
+    gone = [f"removed {one['mechanic']} ({one['why']})" for one in done if one["what"] == "remove"]
+    come = [f"took {one['mechanic']} of {_whence(one['from'])}" for one in done if one["what"] == "take"]
+    return [*gone, *come, *(f"added {name} ({who})" for name, who in row["added"].items())]
+
+
+def _whence(origin: Row) -> str:
+    """A game and its version; runs of before noted no version."""
+    return f"{origin['lineage']} v{origin['version']}" if "version" in origin else str(origin["lineage"])
+
+
+def _planned(row: Row) -> list[str]:
+    """What was planned, and what of it was not done."""
+    aims = [f"{what} {', '.join(names)}" for what, names in row.get("plan", {}).items() if names]
+    undone = [
+        f"not done: {one['what']} {one['mechanic']}, the page then fails ({one['words']})"
+        for one in row.get("changes", ())
+        if not one["done"]
+    ]
+    return ["Plan: " + "; ".join(aims), *undone] if aims else []
+
+
+def _call(call: Row) -> Section:
+    gate = GATES.get(call["gate"], call["gate"])
+    if call["gate"] == "" and not call["there"]:
+        gate = "plays, without the mechanic"
+    shown = ", ".join(f"{m['kind']} {m['id']} ({m['value']:+.2f})" for m in call["advice"])
+    said = Text((f"{call['words']}{' · with ' + shown if shown else ''}",), "soft")
+    code = [Text((str(call["source"]),), "code")] if call["source"] else []
+    heading = f"{call['stage']} {call['mechanic']}, call {call['iteration']}: {gate}"
+    return Section(heading, (said, *code), folded=True)

@@ -28,7 +28,7 @@ from evolvent.play.experience import Experience, Use
 from evolvent.play.manner import Manner
 from evolvent.play.together import Player
 from evolvent.runs.language.config import Plan
-from evolvent.runs.memory.account import top_memories
+from evolvent.runs.memory.summary import top_memories
 
 BUDGET_CHARS = 2000
 """Characters of memory text allowed in a prompt."""

@@ -26,8 +26,8 @@ from evolvent.evaluate.live import Live, one_line
 from evolvent.memory.memory import Memory
 from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.runs.broken import Lately
-from evolvent.runs.memory.account import summarise, top_memories
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
+from evolvent.runs.memory.summary import summarise, top_memories
 from evolvent.runs.shell import Shell, tell_fewer
 
 

@@ -23,9 +23,9 @@ from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Plain, Text
 from evolvent.play.workflow import SOLO, workflow
-from evolvent.runs.memory.account import rate
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, run_stream, show, tasks_of
+from evolvent.runs.memory.summary import rate
 from evolvent.runs.sources import pinned
 
 

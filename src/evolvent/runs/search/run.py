@@ -16,8 +16,7 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.core.seeding import seed_tree
-from evolvent.evaluate.live import Live, count, interval, percent
-from evolvent.evaluate.spent import uneven
+from evolvent.evaluate.live import Live, count
 from evolvent.formulas.statistics import auc, mcnemar, wilson
 from evolvent.formulas.two_state import revisions, right_after
 from evolvent.models.served.acting import Served
@@ -109,34 +108,7 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
                     step = _batch(name, batch, (start, len(tasks), step), config, (seat, folder, live))
                     if interrupt.requested:
                         raise Interrupted
-    rows = folder.read_metrics()
-    summary = summarise(config, seat.name, rows)
-    judge = {"judge_tokens": "read by the judge"} if any(arm["judge_tokens"] for arm in summary["arms"]) else {}
-    counted = {"tokens": "tokens a task", **judge, "calls": "calls", "nodes": "states", "seconds": "s a task"}
-    columns = ["search", "right [95 %]", "an oracle's choice", "value ranks", *counted.values(), "budget left"]
-    for arm in summary["arms"]:
-        if "mends" in arm:
-            mends, spoils = (interval(arm[name], arm[f"{name}_ci95"]) for name in ("mends", "spoils"))
-            later = percent(arm["right_after_80_rounds"])
-            live.note(f"{arm['name']}: a round mends {mends}, spoils {spoils}; after 80 such rounds {later} right")
-    for text in uneven(summary["arms"]):
-        live.note(f"! {text}")
-    live.table(
-        "searches at one budget",
-        columns,
-        [
-            [
-                a["name"],
-                interval(a["rate"], a["ci95"]),
-                percent(a["oracle"]),
-                percent(a["ranks"]),
-                *("" if a[key] is None else round(a[key], 1) for key in counted),
-                percent(a["left"]),
-            ]
-            for a in summary["arms"]
-        ],
-    )
-    return summary
+    return summarise(config, seat.name, folder.read_metrics())
 
 
 def _batch(

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean
 from typing import Any, TypeVar
 
-from evolvent.formulas.statistics import mcnemar, paired_rates_interval, student_interval, wilson
+from evolvent.formulas.statistics import wilson
 
 Row = dict[str, Any]
 T = TypeVar("T")
-PHASES = {
-    "before": "before: held-out tasks, nothing learned yet",
-    "stream": "stream: tasks it learned from",
-    "after": "after: the same held-out tasks",
-    "control": "control: tasks of the stream, no memory",
-}
 
 
 @dataclass(frozen=True)
@@ -39,19 +32,6 @@ class Rate:
     def ci95(self) -> tuple[float, float]:
         """The interval as a pair."""
         return self.lo, self.hi
-
-
-@dataclass(frozen=True)
-class Paired:
-    """Two outcomes of the same tasks: difference ``a - b`` with its interval, exact McNemar p."""
-
-    n: int
-    only_a: int
-    only_b: int
-    difference: float
-    lo: float
-    hi: float
-    p: float
 
 
 def rate(name: str, rows: Sequence[Row]) -> Rate | None:
@@ -91,35 +71,3 @@ def blocks(rows: Sequence[Row], count: int = 6) -> list[tuple[str, list[Row]]]:
     edges = [round(len(rows) * i / count) for i in range(count + 1)]
     spans = [(a, b) for a, b in pairwise(edges) if b > a]
     return [(f"{a + 1}–{b}" if b > a + 1 else f"{b}", list(rows[a:b])) for a, b in spans]
-
-
-def paired(a: Iterable[Row], b: Iterable[Row], *, cluster: str = "task") -> Paired | None:
-    """The outcomes of the tasks that stand in both, matched by ``(run, task, pass)`` where those are given.
-
-    Args:
-        a: lines with ``task`` and ``success``.
-        b: the lines to compare with.
-        cluster: the field whose values are independent ("task", or "run" over several seeds): where several pairs
-            share one, the interval is at least as wide as Student's t over the means of each.
-
-    Returns:
-        ``None`` where they share no task.
-    """
-
-    def key(row: Row) -> tuple[Hashable, ...]:
-        return row.get("run"), row.get("task"), int(row.get("pass", 1))
-
-    left, right = {key(row): row for row in valid(a)}, {key(row): row for row in valid(b)}
-    common = [name for name in left if name in right]
-    if not common:
-        return None
-    x = [int(left[name]["success"]) for name in common]
-    y = [int(right[name]["success"]) for name in common]
-    difference, lo, hi = paired_rates_interval(x, y)
-    groups = by_key(zip(common, x, y, strict=True), lambda pair: left[pair[0]].get(cluster))
-    if 1 < len(groups) < len(common):
-        ends = student_interval([fmean(p - q for _, p, q in members) for members in groups.values()])
-        lo, hi = max(-1.0, min(lo, ends[0])), min(1.0, max(hi, ends[1]))
-    only_a = sum(p > q for p, q in zip(x, y, strict=True))
-    only_b = sum(p < q for p, q in zip(x, y, strict=True))
-    return Paired(len(common), only_a, only_b, difference, lo, hi, mcnemar(x, y))

@@ -1,0 +1,1 @@
+"""What the pages of several kinds of run are made of: updates, tasks, samples, memories."""

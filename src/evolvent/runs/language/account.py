@@ -1,0 +1,196 @@
+"""The page of a run that trains a language model: score, learning, credit of every token, health, time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.blocks import Block, Credit, Hint, Page, Text, Tree
+from evolvent.evaluate.live import interval
+from evolvent.runs.account import memories, samples, trees, updates
+from evolvent.runs.account.updates import PART_WORDS, Row, Updates, section, success_interval
+
+_HEALTH = {
+    "entropy": "entropy where there is a choice, nats",
+    "kl_ref": "distance from the reference, nats",
+    "approx_kl": "distance moved by an update, nats",
+    "clipped": "tokens clipped",
+    "clip_low": "tokens clipped below",
+    "clip_high": "tokens clipped above",
+    "flat_mean": "groups in which all earned the same",
+    "cut_mean": "answers cut off by their length",
+    "broken_mean": "attempts that broke",
+    "tokens_mean": "tokens of an attempt",
+    "length_mean": "turns of an attempt",
+    "calls_mean": "calls of tools in an attempt",
+    "failed_calls_mean": "calls that came back with an error",
+    "gap": "sampler and trainer differ by, nats",
+    "ess": "effective sample size, share",
+    "grad_norm": "norm of the gradient",
+    "zero_advantage": "tokens without advantage, share",
+    "memories": "memories in the store",
+    "shown_mean": "memories in sight in an attempt",
+}
+_RATES = ("flat_mean", "cut_mean", "broken_mean", "failed_calls_mean")
+_SPEEDS = {"sampled_per_s": "tokens a second, sampling", "trained_per_s": "tokens a second, training"}
+_PARTS = PART_WORDS | {"act": "sampling answers", "learn": "changing weights"}
+_CREDIT = "credit.json"
+_POINTER = re.compile(r"\s*\((docs/[\w.-]+\.md#([\w-]+))\)\s*$")
+_READING = (
+    "Scores are mean returns of one attempt at each held-out task, with sampled answers of several where there are few "
+    "tasks; 95 % intervals are over tasks, by bootstrap, and Wilson's for success. Attempts that broke are failures "
+    "with the lowest reward. Points are single updates; the line through them is a mean over neighbours on both "
+    "sides: nothing is shifted."
+)
+
+
+def account(folder: RunFolder) -> Page:
+    """What a run that trains a language model tells of itself."""
+    manifest = folder.manifest()
+    summary = folder.summary() if folder.finished else {}
+    run = updates.updates(folder.read_metrics(), "attempts")
+    told = [n for n in run.told() if n != "success_mean" and n not in _HEALTH]  # rewards of several kinds
+    learned = [name for name in run.learned() if name not in _HEALTH]
+    drawn = _first_and_last(trees.read(folder.path))
+    judged = _judged(summary, run)
+    named = {"sampled": "answers sampled", "chance": "random play"}
+    body: list[Block] = [
+        judged.headline,
+        *judged.comparisons,
+        *_success(summary, run),
+        *updates.pictures(run, trained="training, sampled", judged_as="held-out tasks, greedy", chance="random play"),
+        *_warnings(run),
+        *([Credit(_CREDIT, "Credit of every token")] if (folder.path / _CREDIT).exists() else []),
+        *memories.valuable(summary),
+        *section("Trees, first and last", [*drawn, *([Text((trees.LEGEND,), "soft")] if drawn else [])]),
+        *section("Attempts, first and last", samples.first_and_last(folder.read_episodes())),
+        *section("Health", updates.numbers(run, list(_HEALTH), _HEALTH, _RATES)),
+        *section("Learning in numbers", updates.numbers(run, learned, _HEALTH, _RATES)),
+        *section("What the environment tells", updates.numbers(run, told, _HEALTH, _RATES)),
+        *memories.health(summary),
+        *section("Where the time goes", _time(run)),
+        *section("Evaluations", updates.evaluations(summary, run, **named)),
+    ]
+    if summary.get("broken"):
+        body.append(Text((f"{summary['broken']} attempts broke and were not learned from",), said=True))
+    return Page(
+        "",
+        tuple(body),
+        judged.score,
+        _facts(manifest, summary, run),
+        run.last_step,
+        run.unit,
+        _hint(summary),
+        _READING,
+    )
+
+
+def _facts(manifest: Row, summary: Row, run: Updates) -> tuple[str, ...]:
+    sampled, broken = _tokens(run), sum(row.get("broken") or 0 for row in run.updates)
+    facts = [
+        str(summary.get("model") or manifest["config"].get("model") or ""),
+        f"seed {manifest['seed']}",
+        f"{run.last_step:,} {run.unit}",
+        f"{len(run.updates)} updates" if run.updates else "no update yet",
+        f"{_short(sampled)} tokens sampled" if sampled else "",
+        f"{broken:,} attempts broke and were not learned from" if broken else "",
+    ]
+    return tuple(fact for fact in facts if fact)
+
+
+def _short(n: float) -> str:
+    """A number of tokens in a few characters: ``200k``, ``1.5M``."""
+    unit, letter = next(((u, letter) for u, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")) if n >= u), (1.0, ""))
+    return f"{n / unit:.3g}{letter}"
+
+
+def _hint(summary: Row) -> Hint:
+    if summary.get("policy_updates") == 0:
+        return Hint(
+            "Nothing was learned from: attempts of a group all earned the same (docs/when-it-does-not-learn.md)."
+        )
+    words = "Train longer; signs that it cannot learn are in docs/when-it-does-not-learn.md."
+    done = summary.get("updates")
+    return Hint(words, ("--updates", str(2 * done)) if done else (), resume=bool(done))
+
+
+# ------------------------------------------------------------------------------------------------ score
+def _before(summary: Row, run: Updates) -> Row:
+    """The held-out tasks before the first update."""
+    first = run.evaluations[0] if run.evaluations else {}
+    return first if first.get("step") == 0 else summary.get("before") or {}
+
+
+def _judged(summary: Row, run: Updates) -> updates.Judged:
+    learned = bool(summary) or any(row["step"] > 0 for row in run.evaluations)
+    beside: list[tuple[str, Row | None]] = [
+        ("before learning", _before(summary, run) if learned else None),
+        ("answers sampled", summary.get("sampled")),
+        ("random play", run.chance),
+    ]
+    against = updates.levels(summary, run)
+    return updates.judged(summary, run, judged_as="held-out return, greedy", beside=beside, against=against)
+
+
+def _success(summary: Row, run: Updates) -> list[Block]:
+    """Success before and after in one sentence."""
+    after = summary.get("greedy") or next((row for row in reversed(run.evaluations) if row["step"] > 0), {})
+    rows = [
+        ("before learning", _before(summary, run)),
+        ("after it", after),
+        ("with sampled answers", summary.get("sampled")),
+        ("by random play", run.chance),
+    ]
+    said = [
+        f"{interval(row['success_mean'], success_interval(row))} {when}"
+        for when, row in rows
+        if row and row.get("success_mean") is not None
+    ]
+    return [Text(("Held-out tasks solved: " + ", ".join(said) + ".",))] if said else []
+
+
+# ------------------------------------------------------------------------------------------------ warnings, time
+def _warnings(run: Updates) -> list[Block]:
+    """Each sign once: when it was seen, what it said last, and where its causes are described."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    for row in run.updates:
+        for warning in row.get("warnings") or ():
+            pointer = _POINTER.search(str(warning))
+            found.setdefault(pointer[1] if pointer else "", []).append(
+                (int(row["update"]), _POINTER.sub("", str(warning)))
+            )
+    lines: list[str] = []
+    for pointer, told in found.items():
+        when = ", ".join(str(update) for update, _ in told[:6]) + (" …" if len(told) > 6 else "")
+        see = f" Causes and remedies: {pointer}" if pointer else ""
+        said = told[-1][1]
+        lines.append(f"{said[:1].upper() + said[1:]}. (update {when}){see}")
+    return [Text(tuple(lines), "warning", "Warnings")] if lines else []
+
+
+def _tokens(run: Updates) -> float:
+    """Tokens sampled while learning."""
+    return sum((row.get("tokens_mean") or 0) * (row.get("attempts") or 0) for row in run.updates)
+
+
+def _time(run: Updates) -> list[Block]:
+    spent = updates.seconds(run)
+    whole = sum(spent.values())
+    if whole <= 0:
+        return []
+    tokens = _tokens(run)
+    facts: dict[str, Any] = {"attempts a minute": 60 * sum(row.get("attempts") or 0 for row in run.updates) / whole}
+    facts["seconds an update"] = whole / len(run.updates)
+    if tokens and spent["act"] > 0 and spent["learn"] > 0:
+        facts |= {
+            "tokens a second, sampling": tokens / spent["act"],
+            "tokens a second, training": tokens / spent["learn"],
+        }
+    return [*updates.time_split(run, facts, _PARTS), *updates.small(run, list(_SPEEDS), _SPEEDS)]
+
+
+def _first_and_last(found: list[Row]) -> list[Tree]:
+    """The trees of the first and of the last update."""
+    steps = [tree["step"] for tree in found]
+    return trees.trees([tree for tree in found if tree["step"] in (min(steps), max(steps))])

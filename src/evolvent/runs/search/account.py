@@ -1,0 +1,123 @@
+"""The page of a search: searches at one budget side by side, and the trees that they grew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.blocks import Bars, Block, Comparison, Headline, Hint, Number, Page, Table, Text
+from evolvent.evaluate.live import count, interval, percent
+from evolvent.runs.account import series, tasks, trees
+from evolvent.runs.account.series import Row
+from evolvent.runs.account.updates import number, section
+from evolvent.runs.search.spent import EARLY, uneven
+
+_READING = (
+    "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Value ranks: "
+    "of all pairs of a right and a wrong path of one task, in how many the right one has the higher value (50 %: by "
+    "chance). Tokens are those that the model wrote; p is of an exact McNemar test against the first search, on the "
+    "same tasks."
+)
+
+
+def account(folder: RunFolder) -> Page:
+    """What a run of searches tells of itself."""
+    manifest, rows = folder.manifest(), folder.read_metrics()
+    summary = folder.summary() if folder.finished else {}
+    arms: list[dict[str, Any]] = summary.get("arms", [])
+    by_search = series.phases(rows)
+    first = arms[0]["name"] if arms else next(iter(by_search), "")
+    score, beside = _score(summary, by_search.get(first, []))
+    found = trees.trees(trees.read(folder.path))
+    body: list[Block] = [
+        *([Headline((score, *beside))] if score and summary else []),
+        *_comparisons(arms, by_search),
+        tasks.outcomes(by_search.get(first, [])),
+        *_bars(arms),
+        *section("Searches at one budget", [*_table(arms), *_said(arms)]),
+        *section("Trees", [*found, *([Text((trees.LEGEND,), "soft")] if found else [])]),
+    ]
+    kinds, names = {row["phase"] for row in rows}, {row["task"] for row in rows}
+    said = "1 search" if len(kinds) == 1 else f"{len(kinds)} searches"
+    model = str(summary.get("model") or manifest["config"].get("model", ""))
+    facts = (model, f"seed {manifest['seed']}", f"{said} × {count(len(names), 'task')}")
+    return Page("", tuple(body), score, facts, hint=_hint(summary), reading=_READING)
+
+
+def _score(summary: Row, rows: Sequence[Row]) -> tuple[Number | None, list[Number]]:
+    if (summary.get("score") or {}).get("value") is not None:
+        baseline = summary.get("baseline") or {}
+        beside = [number(str(baseline["name"]), baseline, rate=True)] if baseline.get("value") is not None else []
+        return number(str(summary["score"]["name"]), summary["score"], rate=True), beside
+    if summary:
+        return None, []  # it ended without one
+    rate = series.rate("right so far", rows)
+    return (None if rate is None else Number(rate.name, rate.value, rate.ci95, rate=True, n=rate.n)), []
+
+
+def _comparisons(arms: Sequence[Row], by_search: dict[str, list[Row]]) -> list[Comparison]:
+    """The first search against each other one, on the same tasks."""
+    if not arms:
+        return []
+    first, *others = [str(arm["name"]) for arm in arms]
+    return [
+        one for name in others for one in tasks.pairs(name, by_search.get(first, []), by_search.get(name, []), first)
+    ]
+
+
+def _hint(summary: Row) -> Hint:
+    """Twice the budget that ended the first search: of tokens and calls the one of which it spent the larger share."""
+    words = "Search with a larger budget, or on more tasks."
+    arm, shares = (summary.get("arms") or [{}])[0], dict[str, float]()
+    for name, spent in (
+        ("tokens", (arm.get("tokens") or 0.0) + (arm.get("judge_tokens") or 0.0)),
+        ("calls", arm.get("calls") or 0.0),
+    ):
+        if limit := summary.get(f"budget_{name}"):
+            shares[name] = spent / limit
+    most = max(shares, key=lambda name: shares[name], default="")
+    if summary.get("budget_seconds") and shares.get(most, 0.0) <= 1.0 - EARLY:
+        most = "seconds"
+    elif arm.get("wider") and shares.get(most, 1.0) <= 1.0 - EARLY:
+        return Hint(f"It came to nothing new before its budget was spent: set {arm['wider']}, or search more tasks.")
+    return Hint(words, (f"--budget-{most}", f"{2 * summary[f'budget_{most}']:g}") if most else ())
+
+
+def _bars(arms: Sequence[Row]) -> list[Block]:
+    known = [number(str(a["name"]), {**a, "value": a["rate"]}, rate=True) for a in arms if a["rate"] is not None]
+    return [Bars("Right, by search", tuple(known), tuple(i % 5 for i in range(len(known))))] if known else []
+
+
+def _said(arms: Sequence[Row]) -> list[Block]:
+    """Which searches ended early, and what a round of answers that are written again does (``search.dser``)."""
+    told = [
+        f"{a['name']}: a round mends {interval(a['mends'], a['mends_ci95'])} of wrong answers and spoils "
+        f"{interval(a['spoils'], a['spoils_ci95'])} of right ones; 80 such rounds would lead to "
+        f"{interval(a['right_after_80_rounds'], None)}."
+        for a in arms
+        if a.get("mends") is not None
+    ]
+    lines = (*uneven(arms), *told)
+    return [Text(lines, "soft", said=True)] if lines else []
+
+
+def _table(arms: Sequence[Row]) -> list[Block]:
+    read = ["judge_tokens"] if any(a.get("judge_tokens") for a in arms) else []
+    rows = [
+        (
+            a["name"],
+            interval(a["rate"], a["ci95"]),
+            percent(a["oracle"]),
+            percent(a.get("ranks")),
+            *(round(a[key], 1) for key in ("tokens", *read, "calls", "paths", "nodes")),
+            round(a["seconds"], 2),
+            "" if i == 0 else f"{a['p']:.2g}",
+            percent(a.get("left")),
+        )
+        for i, a in enumerate(arms)
+        if a["n"]
+    ]
+    spent = ["tokens", *(["read by the judge"] if read else []), "calls", "paths", "states", "seconds"]
+    columns = ("search", "right [95 %]", "an oracle's choice", "value ranks", *spent, "p", "budget left")
+    return [Table(columns, tuple(rows), said=True)] if rows else []
