@@ -4,10 +4,10 @@
     python benchmarks/random_worlds.py --first 0 --draws 100 --arms …  # development
 
 Rules are developed on seeds 0 to 199; those from 60,000 on are for one judgement and are not looked at while a rule is
-chosen (those from 10,000, 20,000, 30,000, 40,000 and 50,000 on were for the judgements of versions before). Success is the
-*expected* success by the world's own probabilities, over the whole stream: realised outcomes of identical rules differ
-by more than what is to be seen. Every arm goes through the real ``Memory``, with a store in memory;
-``random_world.py`` says what is drawn. Rows that are there are not run again; ``--render`` writes the pages.
+chosen (those from 10,000 to 50,000 on were for the judgements of versions before). Success is the *expected* success by
+the world's own probabilities, over the whole stream: realised outcomes of identical rules differ by more than what is
+to be seen. Every arm goes through the real ``Memory``, with a store in memory; ``random_world.py`` says what is drawn.
+Rows that are there are not run again; ``--render`` writes the pages.
 """
 
 from __future__ import annotations

@@ -184,6 +184,7 @@ class Settled(NamedTuple):
     weights: Mapping[Id, float]  # by memory shown: how much it answers for the action, 0..1
     reward_range: tuple[float, float]
     first: Id | None = None  # the first in the prompt, where ``items`` are some of what was shown
+    recalled: Mapping[Id, float] = MappingProxyType({})  # learned values at the recall: later news changes none of them
 
     @property
     def used(self) -> list[Id]:

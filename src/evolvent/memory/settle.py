@@ -35,6 +35,7 @@ class _Receipt:
     used: list[int] = field(default_factory=list)  # those that were shown
     version: dict[int, int] = field(default_factory=dict)  # the one that it handed out
     serial: int = 0  # outcomes of any kind so far
+    q: dict[int, float] = field(default_factory=dict)  # learned values when it was written
     settled: dict[str, int] = field(default_factory=dict)  # by objective: its valid outcome, or what voided that
     revised: list[int] = field(default_factory=list)  # outcomes that others replaced
 
@@ -98,7 +99,7 @@ def read(
     found = among(db, _RECEIPTS, numbers, bank.scope_id)
     items = among(
         db,
-        "SELECT i.recall_id, coalesce(u.parent, i.memory_id), i.shown, i.propensity, i.omitted, i.memory_id "
+        "SELECT i.recall_id, coalesce(u.parent, i.memory_id), i.shown, i.propensity, i.omitted, i.memory_id, i.q "
         "FROM recall_item i LEFT JOIN provenance u ON u.child = i.memory_id AND u.relation = 'updated' "
         "WHERE i.recall_id IN ({}) AND i.selected ORDER BY i.recall_id, i.rank",
         numbers,
@@ -133,11 +134,11 @@ def read(
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
-    for number, seq, shown, propensity, omitted, version in items:
+    for number, seq, shown, propensity, omitted, version, q in items:
         receipt = receipts[number]
         if seq not in receipt.version:  # of two versions that are both in use, the better one stands for it
             receipt.items.append(Shown(seq, bool(shown), propensity, not shown and not omitted))
-            receipt.version[seq] = version
+            receipt.version[seq], receipt.q[seq] = version, q
             if shown:
                 receipt.used.append(seq)
     said, later = dict[int, Outcome](), set[int]()
@@ -287,7 +288,8 @@ def _events(
             parts.setdefault(rewards.get(item.id, reward), []).append(item)
     made = []
     for each, items in (parts or {reward: receipt.items}).items():
-        settled = Settled(each, items, values, depths, child, weights, bank.reward_range, used[0] if used else None)
+        first = used[0] if used else None
+        settled = Settled(each, items, values, depths, child, weights, bank.reward_range, first, receipt.q)
         changes = checked_changes(receipt.rule.credit(receipt.policy, settled), values, receipt.policy.name)
         # what a memory adds is a difference of whole outcomes: which part took after it is no chance
         changes = [change._replace(ipw=0.0) if parts and change.rule == "shown" else change for change in changes]

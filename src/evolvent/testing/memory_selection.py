@@ -76,7 +76,7 @@ def nothing_is_left_out_where_nobody_settles(factory: Factory) -> None:
 
 def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
     """Memories are left out with a logged probability that falls with evidence; both sides keep statistics."""
-    with make(factory, preset("memlift", **LIFT, prior_n0=1e6)) as memory:  # one order for ever
+    with make(factory, preset("memlift", **LIFT, prior_n0=1e6, strength=1e6)) as memory:  # one order for ever
         ids = [memory.remember("task one", "body"), memory.remember("task one", "companion")]
         rates: list[float] = []
         left_out = dict.fromkeys(ids, 0)
@@ -106,7 +106,7 @@ def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> N
         ("useful", "useless"),
         ("useless", "useful"),
     ):  # of equals the newest comes first, and is never left out
-        policy = preset("memlift", **{**LIFT, "omit": 0.3, "omit_n0": 1e9, "prior_n0": 1e6})
+        policy = preset("memlift", **{**LIFT, "omit": 0.3, "omit_n0": 1e9, "prior_n0": 1e6, "strength": 1e6})
         with make(factory, policy, name=order[0]) as memory:
             ids = {body: memory.remember("task", body, merge=None) for body in order}
             rng = np.random.default_rng(1)

@@ -15,8 +15,8 @@ the newest; what promises less than ``hide`` of the best is not.
 
 ``w`` is the share of the action that it explains and none that is more like the action, if that is told (what was used
 behind the first answers for half of a failure), else 1 for the first in the prompt and ½ for the others; and of those
-that were not used behind the first, less where the first was the likelier to succeed or to fail: with values ``q``, of
-a success ``q / q_first``, of a failure ``(1 - q) / (1 - q_first)``, at most 1.
+that were not used behind the first, less where the first was the likelier to succeed or to fail: with values ``q`` at
+the recall, of a success ``q / q_first``, of a failure ``(1 - q) / (1 - q_first)``, at most 1.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
 can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
@@ -199,7 +199,7 @@ def _answers_for(settled: Settled) -> dict[Id, tuple[float, float]]:
     """How much each shown memory answers for a success, and for a failure: 0 to 1 each."""
     lo, hi = settled.reward_range
     first = settled.first if settled.first is not None else next(iter(settled.used), None)
-    rate = {m: (settled.values[m].value.q - lo) / (hi - lo) for m in settled.used}
+    rate = {m: (settled.recalled.get(m, settled.values[m].value.q) - lo) / (hi - lo) for m in settled.used}
     rate = {m: min(1.0 - _LEAST, max(_LEAST, share)) for m, share in rate.items()}
     found = {}
     for m in settled.used:
