@@ -51,7 +51,7 @@ def config_fields(algos: Path, sources: dict[Path, ast.Module]) -> list[Finding]
 
     out = []
     for path, tree in sources.items():
-        if path.parent == algos:
+        if (path.parent if path.name == "__init__.py" else path).parent == algos:  # a system is a file or a folder
             for node in tree.body:
                 if isinstance(node, ast.ClassDef) and node.name == "Config":
                     n = len(fields(node))

@@ -32,7 +32,7 @@ ELSEWHERE = {
     "memento": "one correction in five wrong on the real model, [the analyst](../results/analyst.md) (`cases`), a "
     "[text world](../results/text-world.md), and [its estimates in synthetic worlds](../results/memento.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
-    "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/learn/test_dueling_q.py`), and by hand "
+    "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/algos/test_dueling_q.py`), and by hand "
     "on `program:easy` (135M, one seed, [log](../../LOG.md))",
     "spc": "that it learns, on a toy of three letters (`tests/unit/algos/test_spc.py`)",
     "evokernel": "[kernels](../results/kernels.md), three seeds where naive C is given, also with thirty attempts",

@@ -35,13 +35,13 @@ from cached_model import Cached
 
 from evolvent import envs, models
 from evolvent.algos import evokernel
+from evolvent.algos.evokernel.words import PRACTICES
 from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.evaluate.live import Live
-from evolvent.runs.programs.words import PRACTICES
 
 HERE = Path(__file__).parent
 RESULTS, LESSONS = HERE / "results" / "evokernel.json", HERE / "results" / "evokernel_lessons.json"

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
+from evolvent.algos.openr import omega
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
 from evolvent.formulas.statistics import wilson
-from evolvent.search import omega
 
 RESULT = Path(__file__).parent / "results" / "search_first_error.json"
 STEPS, RIGHT, LUCK, SAMPLES, SEEDS, QUESTIONS = (8, 16), 0.9, (0.0, 0.02), (2, 4, 8, 16), (0, 1, 2), 100

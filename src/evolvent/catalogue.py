@@ -377,8 +377,8 @@ def _modules(package: str) -> dict[str, Path]:
 
 @functools.cache
 def _modules_at(package: str, places: tuple[str, ...]) -> dict[str, Path]:
-    names = [(m.name, Path(place)) for place in places for m in pkgutil.iter_modules([place]) if m.name[0] != "_"]
-    found = {name: place / f"{name}.py" for name, place in names}
+    every = [(Path(place), m) for place in places for m in pkgutil.iter_modules([place]) if m.name[0] != "_"]
+    found = {m.name: place / (f"{m.name}/__init__.py" if m.ispkg else f"{m.name}.py") for place, m in every}
     if package == "credit":  # what settles a memory is a credit rule too
         rules = _modules("memory.rules").items()
         found |= {name: path for name, path in rules if "\nLEVEL = " in path.read_text(encoding="utf-8")}
@@ -388,7 +388,7 @@ def _modules_at(package: str, places: tuple[str, ...]) -> dict[str, Path]:
 def _searches() -> list[str]:
     """Ways to search, which are settings of one system: modules that grow a tree and say whose they are."""
     found = {name: path.read_text(encoding="utf-8") for name, path in _modules("search").items()}
-    return [name for name, text in found.items() if "\nPAPER = " in text and name != "omega"]
+    return [name for name, text in found.items() if "\nPAPER = " in text]
 
 
 @functools.cache

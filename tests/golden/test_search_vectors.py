@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from evolvent.algos.openr import omega
 from evolvent.formulas.process_supervision import attention, first_error, labels, samples_at, surprise
 from evolvent.formulas.returns import lambda_returns
 from evolvent.formulas.selection import annealed, mean_likelihoods, puct, puct_constant, uct, visit_policy
-from evolvent.search import aggregate, bfs_v, dfs_v, omega, rap
+from evolvent.search import aggregate, bfs_v, dfs_v, rap
 from evolvent.search.simulate import Puct, simulate
 from search_toy import Written, named, search_of
 

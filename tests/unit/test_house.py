@@ -21,7 +21,7 @@ def _load(name):
     return module
 
 
-budget, readme_command = _load("budget"), _load("readme_command")
+budget, readme_command, rooms = _load("budget"), _load("readme_command"), _load("rooms")
 
 
 def _readme():
@@ -113,6 +113,8 @@ def _source(tmp_path, name, text):
         ("a.py", "def f():\n" + "    x = 1\n" * 100, True),
         ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(20)), False),
         ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
+        ("algos/a/__init__.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
+        ("algos/a/b.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), False),
         (
             "algos/a.py",
             "class Half:\n"
@@ -130,13 +132,39 @@ def test_the_budget_finds_what_is_too_long(tmp_path, capsys, name, text, fails):
     assert ("FAIL" in capsys.readouterr().out) == fails or fails
 
 
+PLANTED = {
+    "algos/one.py": "from evolvent.play.guide import a",
+    "algos/two/__init__.py": "from evolvent.algos.two.own import b\nfrom evolvent.play import shared",
+    "algos/two/own.py": "from evolvent.play import shared",
+    "play/guide.py": "import evolvent.formulas.deep\nfrom evolvent.play.deep import c",
+    "play/deep.py": "",
+    "play/shared.py": "",
+    "play/used_here.py": "",
+    "play/nobody.py": "from evolvent.play import used_here",
+    "formulas/deep.py": "",
+}
+
+
+def test_a_file_of_a_shared_room_that_one_system_reaches_is_named(tmp_path, capsys):
+    for name, text in PLANTED.items():
+        _source(tmp_path, name, text)
+    root = tmp_path / "src" / "evolvent"
+    found = {"evolvent.play.guide": "one", "evolvent.play.deep": "one", "evolvent.formulas.deep": "one"}
+    assert rooms.tenants(root) == found | {"evolvent.play.shared": "two"}
+    assert rooms.main(root) == 1 and "evolvent.play.guide: only the system 'one'" in capsys.readouterr().out
+    _source(tmp_path, "algos/three.py", "from evolvent.play import guide, shared")
+    assert rooms.tenants(root) == {} and rooms.main(root) == 0
+    assert rooms.main(ROOT / "src" / "evolvent") == 0
+
+
 def test_every_algorithm_says_what_the_list_shows():
-    for path in sorted((ROOT / "src/evolvent/algos").glob("[!_]*.py")):
+    algos = ROOT / "src/evolvent/algos"
+    for path in sorted([*algos.glob("[!_]*.py"), *algos.glob("*/__init__.py")]):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         said = [t for n in tree.body if isinstance(n, ast.Assign) for target in n.targets for t in ast.walk(target)]
         names = {t.id for t in said if isinstance(t, ast.Name)}
         names |= {n.name for n in tree.body if isinstance(n, ast.ClassDef | ast.FunctionDef)}
-        assert {"PAPER", "LEVELS", "STATUS", "Config", "run"} <= names and ast.get_docstring(tree), path.name
+        assert {"PAPER", "LEVELS", "STATUS", "Config", "run"} <= names and ast.get_docstring(tree), path
 
 
 # ------------------------------------------------------------------------------------------------ claims

@@ -10,7 +10,7 @@ best (that would want values of all tokens at all places) but follows rho decode
 whose fixed point is the action value of that policy. Who takes the best token by it does at least as well as rho
 decoded greedily.
 
-Deviations: none in the targets; those of the system stand in ``algos/b_coder.py``.
+Deviations: none in the targets; those of the system stand in ``algos/b_coder/__init__.py``.
 
 Biased as a weight of the policy gradient: a target is no advantage, and grades are not the return (cosine -0.88 to 0.97
 on ten random tasks of the exact test with an arbitrary critic). Needs no group, and ``notes["greedy_q"]``, Q(s_k, w')

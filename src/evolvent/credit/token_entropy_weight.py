@@ -13,7 +13,7 @@ the z-score pools over all episodes that are given.
 
 Needs ``episode.notes["entropy"]``.
 
-Deviations: none in the advantage; branching (``runs.language.branching``) and the clip that keeps a gradient stand
+Deviations: none in the advantage; branching (``algos.aepo.branching``) and the clip that keeps a gradient stand
 elsewhere.
 """
 

@@ -8,6 +8,7 @@ import pytest
 
 from evolvent import Memory, envs
 from evolvent.algos import creative_game
+from evolvent.algos.creative_game import plan
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.envs.text.games import Judge
@@ -16,7 +17,6 @@ from evolvent.envs.text.games_page import blocks_of
 from evolvent.evaluate.live import Live
 from evolvent.models.served.scripted import Scripted
 from evolvent.running import write_report
-from evolvent.runs.games import plan
 from evolvent.sandbox.browser import POLICY
 from sample_games_run import Writer, begin, live, played, seen
 

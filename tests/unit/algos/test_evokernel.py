@@ -12,6 +12,8 @@ import pytest
 
 from evolvent import Memory
 from evolvent.algos import evokernel
+from evolvent.algos.evokernel import seat
+from evolvent.algos.evokernel.words import PRACTICES, TEMPLATES, lesson_of
 from evolvent.cli import main
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError
@@ -23,8 +25,6 @@ from evolvent.envs.text.kernels_tasks import BY_NAME
 from evolvent.evaluate.live import Live
 from evolvent.models.served.scripted import Scripted
 from evolvent.running import write_report
-from evolvent.runs.programs import seat
-from evolvent.runs.programs.words import PRACTICES, TEMPLATES, lesson_of
 from sample_programs_run import FAST, KERNELS, Writer, begin, live, played, replaced
 
 (GOOD,) = (lesson for lesson in PRACTICES if FAST in lesson)

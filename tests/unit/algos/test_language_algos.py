@@ -11,6 +11,9 @@ import torch
 
 import tiny_language
 from evolvent import catalogue
+from evolvent.algos.dapo.dynamic_sampling import collect_differing
+from evolvent.algos.oprl.implicit_reward import pair_batch, success_pairs
+from evolvent.algos.spa.progress import ProgressEstimator
 from evolvent.algos.spear import faulty, uses
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -19,8 +22,6 @@ from evolvent.core.reward_kinds import rewards_of
 from evolvent.credit import step_group_mean, step_left_out, step_recent_median, step_wanted
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats
-from evolvent.learn.critics.progress import ProgressEstimator
-from evolvent.learn.preference.implicit_reward import pair_batch, success_pairs
 from evolvent.learn.tokens.batch import token_batch
 from evolvent.learn.tokens.imitation import WithReplay
 from evolvent.learn.tokens.objective import Objective
@@ -30,7 +31,6 @@ from evolvent.learn.tokens.replay import Replay
 from evolvent.learn.tokens.surrogates import nft
 from evolvent.models.language.sample import TemperatureSchedule
 from evolvent.runs.language.credit import left_out
-from evolvent.runs.language.dynamic_sampling import collect_differing
 from language_runs import rows, settings, start
 from run_folders import timeless
 

@@ -10,12 +10,12 @@ import torch
 
 import tiny_language
 from evolvent import catalogue
+from evolvent.algos.etpo.soft_q_net import SLOW, Q, SoftQ, SoftQConfig, continuations, places_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_preferred, step_wanted, step_win_rate, token_guided, token_soft_bellman
 from evolvent.evaluate.live import Live
-from evolvent.learn.critics.soft_q_net import SLOW, Q, SoftQ, SoftQConfig, continuations, places_of
 from evolvent.learn.tokens.batch import token_batch
 from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
@@ -161,7 +161,7 @@ def test_free_text_sums_over_the_whole_vocabulary(folder):
 
 
 def test_places_are_given_in_pieces_that_cover_all_positions_once(folder, monkeypatch):
-    monkeypatch.setattr("evolvent.learn.critics.soft_q_net.NUMBERS", 100)
+    monkeypatch.setattr("evolvent.algos.etpo.soft_q_net.NUMBERS", 100)
     choices = tuple(np.array(c, np.int32) for c in ([1, 2, 3], [1, 4], [5, 6]))
     rows_ = [Row(np.ones(1, np.int32), np.array([1, 4], np.int32), choices), Row(np.ones(1, np.int32), np.arange(7))]
     assert [continuations(rows_[0], k) for k in range(2)] == [[1, 5], [2, 4]]
@@ -193,8 +193,8 @@ def test_archer_trains_the_critics_alone_first_and_forgets_the_oldest(folder, tm
 
 
 def test_archer_learns_what_is_worth_more(folder):
-    from evolvent.learn.critics.utterance import UtteranceCriticConfig as Rates
-    from evolvent.learn.critics.utterance import UtteranceCritics
+    from evolvent.algos.archer.utterance import UtteranceCriticConfig as Rates
+    from evolvent.algos.archer.utterance import UtteranceCritics
 
     model = language.load(folder, dtype="float32")
     critics = UtteranceCritics(model.states, model.width, model.context, Rates(lr=3e-3, gamma=0.5), seed=1)

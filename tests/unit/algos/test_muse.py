@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from evolvent.algos import muse
+from evolvent.algos.muse.guided import PATTERNS, PROCEDURE, STRATEGY, TOOL, keep, named, named_items
 from evolvent.cli import main
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -16,7 +17,6 @@ from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.models.served.scripted import Scripted
-from evolvent.play.guided import PATTERNS, PROCEDURE, STRATEGY, TOOL, keep, named, named_items
 from run_folders import Killed, begin, stable
 
 ENDS = {"red": "-ka", "blue": "-lo"}

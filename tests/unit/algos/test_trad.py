@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evolvent.algos import trad
+from evolvent.algos.trad.aligned import STEP, WHOLE, library_of
 from evolvent.cli import main
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -14,7 +15,6 @@ from evolvent.core.protocols import Task, Turn
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.models.served.scripted import Scripted
-from evolvent.play.aligned import STEP, WHOLE, library_of
 from run_folders import Killed, begin, stable
 
 THINGS = ("jar", "pen", "cup", "hat", "key", "map")

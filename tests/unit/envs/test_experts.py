@@ -3,9 +3,9 @@
 import pytest
 
 from evolvent import envs
+from evolvent.algos.trad.experts import play_expert, steps_of
 from evolvent.core.errors import EnvError
 from evolvent.envs.text import alfworld, twx
-from evolvent.runs.memory.experts import play_expert, steps_of
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from evolvent.algos.evokernel.summary import summarise
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.against import own
@@ -18,7 +19,6 @@ from evolvent.evaluate.verdict import of_run
 from evolvent.formulas.statistics import mcnemar
 from evolvent.running import page_of, write_report
 from evolvent.runs.account import updates
-from evolvent.runs.programs.summary import summarise
 from sample_run import sample_run
 from sample_search_run import sample_search_run
 from sample_team_run import sample_team_run

@@ -5,8 +5,9 @@ import textwrap
 
 import pytest
 
+from evolvent.algos.openr import omega
 from evolvent.cli import run as command
-from evolvent.search import omega, values
+from evolvent.search import values
 from evolvent.search.search import State
 from search_toy import Written, search_of
 

@@ -1,0 +1,226 @@
+"""What a run over programs works with: the world, the model, the memory, and how far each kernel is."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from evolvent import envs, models
+from evolvent.algos.evokernel.config import ProgramsConfig
+from evolvent.algos.evokernel.words import PRACTICES, TEMPLATES
+from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Completion, Engine, Model, Request
+from evolvent.evaluate.live import Live, count
+from evolvent.formulas.refinement import Running
+from evolvent.memory.memory import Memory
+from evolvent.memory.policies import preset
+from evolvent.memory.receipts import newest_receipt
+from evolvent.models.served.acting import Served
+from evolvent.runs.shell import tell_fewer
+
+REWARDS = (-10.0, 10.0)
+"""Bounds of what settles a receipt: ±1 for drafts, a z-score for refinements."""
+FRESH = 1.0
+"""Where a memory's value begins: at a success (at 0 the first advice that does no harm stays ahead, for normalised
+rewards make "no gain" positive). The end of the range is only where z-scores are cut."""
+_STORE = "memory.db of a run that writes programs (evokernel), or its folder"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A feasible program that refinements begin with."""
+
+    source: str
+    ratio: float
+    low: float
+    high: float
+    step: int
+    """The attempt that wrote it; 0: the naive kernel that ``kernels:faster`` begins with."""
+    tried: list[str] = field(default_factory=list[str])
+    """What came of earlier refinements of it: its observable children."""
+
+
+@dataclass
+class Work:
+    """A kernel and how far it is."""
+
+    name: str
+    key: str
+    starts: dict[str, Start] = field(default_factory=dict[str, Start])
+    """By the memory that holds it."""
+    failed: str = ""
+    """Why the last draft was not feasible."""
+    attempts: int = 0
+    judged: bool = False
+    """Whether any attempt at it could be judged."""
+    broken: int = 0
+    """Newest attempts in a row that could not."""
+
+    @property
+    def best(self) -> str:
+        """The memory of the fastest start so far, of equal ones the first."""
+        return max(self.starts, key=lambda id_: (self.starts[id_].ratio, -self.starts[id_].step))
+
+    def known(self, source: str) -> Start | None:
+        """The start that is the same program, but for blanks."""
+        words = source.split()
+        return next((start for start in self.starts.values() if start.source.split() == words), None)
+
+
+@dataclass
+class Seat:
+    """What a run works with."""
+
+    env: Any
+    engine: Engine
+    model: str
+    memory: Memory
+    works: list[Work]
+    others: dict[str, list[str]]
+    """By kernel, of which kernels memories may come: all but itself."""
+    running: Running = field(default_factory=Running)
+    """Of the rewards of refinements."""
+    prompt_tokens: int = 0
+    """Of the last question; ``sampled`` those of its answer, where their ids are not known."""
+    sampled: int = 0
+
+    def ask(self, requests: Sequence[Request]) -> list[Completion]:
+        """The engine, its prompts counted."""
+        answers = self.engine(requests)
+        self.prompt_tokens = sum(answer.prompt_tokens for answer in answers)
+        self.sampled = sum(answer.sampled for answer in answers)
+        return answers
+
+
+@contextmanager
+def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+    """Everything that a run needs, checked before the model is loaded.
+
+    Raises:
+        BadInput: another world, an unknown kernel, no such memory.
+        EnvError, NoSandbox: programs cannot be compiled or confined here.
+    """
+    path = folder.path / "memory.db"
+    with ExitStack() as stack:
+        env: Any = stack.enter_context(closing(envs.load(config.env)))
+        if not hasattr(env, "operators"):
+            raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
+        if not env.timed:
+            raise BadInput(
+                "this system learns from how fast programs are",
+                got=config.env,
+                where="--env",
+                expected="kernels that are timed",
+                do="leave timed=false out",
+            )
+        drawn = (task.kind for task in env.tasks(config.split, config.count, config.seed))
+        # the shortest first: it is written soonest, and likely to be right
+        by_size = sorted(drawn, key=lambda name: len(env.operators[name].source))
+        names = list(dict.fromkeys(config.kernels or by_size))
+        if resume:  # it goes on in its own order, whatever that of this version is
+            begun = [row["kernel"] for row in folder.read_metrics()[: len(names)]]
+            names = list(dict.fromkeys([*begun, *names]))[: len(names)]
+        if wrong := [name for name in names if name not in env.operators]:
+            raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
+        if not config.kernels:
+            tell_fewer(live, config.env, f"{config.split} kernels", config.count, len(names))
+        bench = env.start()
+        live.note(
+            f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
+            f"compiled by {bench.compiler.name}, checked and timed in the sandbox"
+        )
+        if config.memory and not path.exists():
+            _copy(config, path, set(names))
+        memory = stack.enter_context(closing(_memory(config, path)))
+        if memory.meta_get("cursor") is None:  # also of a run that was stopped before
+            _begin(memory)
+        works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
+        if env.variant == "faster":
+            live.note("each begins with its naive kernel in C, which is right: every attempt refines")
+            _from_naive(env, memory, works)
+        if model is None:
+            live.status(f"loading {config.model}")
+            model = stack.enter_context(closing(models.load(config.model)))
+        known = {"", *env.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
+        others = {work.name: sorted(known - {work.name}) for work in works}
+        yield Seat(env, Served(model, config.temperature), model.name, memory, works, others)
+
+
+def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
+    """The naive kernels as first start points: remembered once, found again by a run that goes on."""
+    for work in works:
+        source = env.operators[work.name].source.strip()
+        kept = (item.id for item in memory.items(filter={"kernel": work.name}) if item.metadata.get("step") == 0)
+        id_ = next(kept, None) or memory.remember(
+            work.key,
+            source,
+            kind="start",
+            polarity="success",
+            value=0.0,
+            merge=None,
+            source="seed",
+            metadata={"kernel": work.name, "stage": "draft", "step": 0},
+        )
+        work.starts[id_] = Start(source, 1.0, 1.0, 1.0, 0)
+
+
+def _memory(config: ProgramsConfig, path: Path) -> Memory:
+    rule = preset("evokernel", q_init=FRESH)
+    return Memory(path, policy=rule, seed=config.seed, reward_range=REWARDS, sync="normal")
+
+
+def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
+    """Another run's memory as it is now, without what it holds of the kernels at hand; all of it, or nothing."""
+    given = Path(config.memory).expanduser()
+    given = given / "memory.db" if given.is_dir() else given
+    if not given.is_file():
+        raise BadInput("no such memory", got=config.memory, expected=_STORE, where="--memory")
+    part = path.with_suffix(".part")
+    _drop(part)  # of a process that was killed: its log would be replayed on the new copy
+    try:
+        if not given.stat().st_size:
+            raise BadInput("an empty file", got="0 bytes")
+        uri = f"{given.resolve().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, uri=True)) as old, closing(sqlite3.connect(part)) as new:
+            old.backup(new)
+        with closing(_memory(config, part)) as memory, memory.transaction():
+            for item in memory.items(filter={"kernel": {"in": sorted(names)}}):
+                memory.archive(item.id, "a memory of the kernels that it is tried on")
+            _from_here(memory)
+    except (EvolventError, sqlite3.Error) as error:
+        _drop(part)
+        raise BadInput(
+            "not a memory of programs",
+            got=f"{given}: {str(error).partition(chr(10))[0]}",
+            expected=_STORE,
+            where="--memory",
+        ) from error
+    part.rename(path)
+
+
+def _drop(store: Path) -> None:
+    """A store with its log."""
+    for one in store.parent.glob(f"{store.name}*"):
+        one.unlink()
+
+
+def _begin(memory: Memory) -> None:
+    """Seeds for a new memory."""
+    seeds = [("template", "write a kernel", body) for body in TEMPLATES]
+    seeds += [("practice", "make a kernel faster", body) for body in PRACTICES]
+    with memory.transaction():
+        memory.remember_many(
+            {"key": key, "body": body, "kind": kind, "source": "seed", "metadata": {"kernel": ""}}
+            for kind, key, body in seeds
+        )
+        _from_here(memory)
+
+
+def _from_here(memory: Memory) -> None:
+    memory.meta_set("cursor", 0)
+    memory.meta_set("receipt", newest_receipt(memory.bank))

@@ -1,0 +1,170 @@
+"""PMAT: MAT with a learned order of agents.
+
+Paper: Hu et al. 2025, PMAT: Optimizing Action Generation Order in Multi-Agent Reinforcement Learning (AAMAS 2025,
+arXiv 2502.16496).
+
+    s_i = 1 + 9 sigmoid(f(rep_i)),   P(order) = prod_k s_{order_k} / sum_{j >= k} s_{order_j}      (Plackett-Luce)
+    L_rank = - mean min(u A, clip(u, 1 +- eps) A),   u = P(order) / P_old(order),   A = mean over agents of A^i
+    loss = L_pi + L_V - c H + c_rank L_rank                                       (the first three are MAT's)
+
+Orders are drawn while learning; an evaluation plays in the likeliest one. The gradient of L_rank reaches the encoder.
+Agents that look alike have equal scores: an order can be learned only where observations or numbers tell them apart.
+
+Deviations from the released code, which computes log-probabilities in the order of agent indices although actions were
+taken in the sampled order (ratios are not 1 before the first step, and the permutation game is not learned): the drawn
+order holds for representations, masks and actions in acting and in learning. Hidden layers of the scorer have their own
+weights. Those of MAT (``algos/mat.py``) apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from evolvent.algos.pmat.plackett_luce import Ranker, draw_order, order_logp
+from evolvent.core.folder import RunFolder
+from evolvent.core.rollout_ledger import RolloutLedger
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.losses import clipped_surrogate
+from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.descent import Rows
+from evolvent.learn.team.joint import Joint, improve_joint
+from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.models.team.joint import Acted, JointLogprobs, JointPolicy
+from evolvent.runs.team.evaluation import Act
+from evolvent.runs.team.frozen import evaluate_team
+from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+
+PAPER = "arXiv 2502.16496"
+LEVELS = ("agent", "step")
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(Joint, TeamConfig):
+    """Settings of PMAT."""
+
+    rank_weight: float = 1e-4
+    """Coefficient of the loss of the agent order (c_rank)."""
+
+
+class Orderly(nn.Module):
+    """A joint policy and the ranker that orders its agents."""
+
+    def __init__(self, policy: JointPolicy) -> None:
+        super().__init__()
+        self.policy, self.ranker = policy, Ranker(policy.width)
+
+    def act(self, view: View, *, greedy: bool, generator: torch.Generator) -> tuple[Acted, Tensor, Tensor]:
+        """What is done, in which order ``[B, A]``, and the log-probability ``[B]`` of that order."""
+        drawn: list[Tensor] = []
+
+        def choose(rep_BAW: Tensor) -> Tensor:
+            drawn.extend(draw_order(self.ranker(rep_BAW), greedy=greedy, generator=generator))
+            return drawn[0]
+
+        acted = self.policy.act(
+            view.obs,
+            available_BAN=view.available,
+            active_BA=view.active,
+            order_BA=choose,
+            greedy=greedy,
+            generator=generator,
+        )
+        # clones are ordinary tensors, which autograd takes later
+        return acted, drawn[0].clone(), drawn[1].clone()
+
+    def adopt(self, state: Mapping[str, Tensor]) -> None:
+        """Take the weights of a team of any size; ``ModelError`` where they do not fit."""
+        self.policy.adopt({k.removeprefix("policy."): x for k, x in state.items() if k.startswith("policy.")})
+        self.ranker.load_state_dict({k.removeprefix("ranker."): x for k, x in state.items() if k.startswith("ranker.")})
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    with open_team(config, folder, live, resume=resume) as team:
+        net = make_net(config, team)
+        optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5, fused=True)
+        norm = ValueNorm()
+        team.keep(acting(net), policy=net, optimizer=optimizer, norm=norm)
+        for _ in team.updates():
+            view = team.view
+            for _ in range(config.horizon):
+                with team.clock("act"):  # ACT
+                    acted, order, order_logp_B = net.act(view, greedy=False, generator=team.generator)
+                view = team.step(  # STEP
+                    acted.action, acted.logp_BAP, acted.value_BA, order=order, order_logp=order_logp_B
+                )
+            with team.clock("credit"):  # CREDIT
+                batch = team.batch(lambda v: net.policy.value(v.obs, v.active), norm.denormalise)
+                ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))
+            with team.clock("learn"):  # LEARN
+                metrics = learn(config, net, optimizer, norm, batch, ledger, team.generator)
+            team.log(ledger, **metrics)
+        return team.finish("pmat")
+
+
+def _played(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+    net = make_net(config, team)
+    return acting(net), {"policy": net}
+
+
+evaluate = partial(evaluate_team, Config, _played)
+
+
+def make_net(config: Config, team: TeamRun) -> Orderly:
+    """The networks for the team at hand."""
+    policy = JointPolicy(
+        team.env.team,
+        team.steps.obs_dim,
+        width=config.width,
+        heads=config.heads,
+        blocks=config.blocks,
+        mask_dead=config.mask_dead,
+        sizes=not config.ids,
+    )
+    return Orderly(policy).to(team.device)
+
+
+def acting(net: Orderly) -> Act:
+    """How the team plays in an evaluation; greedy is the likeliest order, too."""
+
+    def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
+        return net.act(view, greedy=greedy, generator=generator)[0].action
+
+    return act
+
+
+def learn(
+    config: Config,
+    net: Orderly,
+    optimizer: torch.optim.Optimizer,
+    norm: ValueNorm,
+    batch: Batch,
+    ledger: RolloutLedger,
+    generator: torch.Generator,
+) -> dict[str, float]:
+    """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
+    active = batch.view.flat().active
+    order, old_logp_B = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
+
+    def ranked(rows: Rows, now: JointLogprobs, adv_BA: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        logp_B = order_logp(net.ranker(now.rep_BAW), order[rows])
+        adv_B = team_mean(adv_BA, None if active is None else active[rows])
+        gain = clipped_surrogate(logp_B[:, None], old_logp_B[rows][:, None], adv_B, clip=config.clip).mean()
+        return -config.rank_weight * gain, {"rank_loss": -gain}
+
+    return improve_joint(config, net.policy, optimizer, norm, batch, ledger, generator, ranked)
+
+
+def team_mean(adv_BA: Tensor, active_BA: Tensor | None) -> Tensor:
+    """Mean advantage of the agents that are alive, ``[B]``; 0 where nobody is."""
+    if active_BA is None:
+        return adv_BA.mean(1)
+    return torch.where(active_BA, adv_BA, 0.0).sum(1) / active_BA.sum(1).clamp(min=1)
