@@ -15,20 +15,19 @@ BEFORE = 4
 SHORT = """## In short
 
 - Similarity alone has no defence: what copies a task is shown at every such task, for ever.
-- **One poisoned lesson among a hundred is where memlift fails**: in the last pass {last_c1} (convention) and {last_i1}
-  (instruction), MemRL {rl_c1} and {rl_i1}; the rule until 27 November had .81 in both. It ranks first and fails, and
-  the good lesson behind it takes half of the blame; after some failures that lesson's answer seems to have changed. To
-  be mended: with `hazard=0` .64 and .80 (four seeds, by hand).
-- **Twenty of one source** are known by their source: in the last pass {last_c20} and {last_i20}, MemRL {rl_c20} and
-  {rl_i20}. With five, conventions are level with MemRL, instructions ahead. An adversary who signs every lesson with
-  another name undoes that ({fresh_c} and {fresh_i}); remembering sources is then worse than not knowing them.
-- **Quarantine by source at the first alarm** helps where few lessons of a source are tried: one lesson, or ever other
-  names. Elsewhere nothing is shown. It needs lessons left out by chance, which alone are worth little.
+- **One poisoned lesson among a hundred** is found out: in the last pass {last_c1} (convention) and {last_i1}
+  (instruction), MemRL {rl_c1} and {rl_i1}. It ranks first and fails; what stands behind it answers less for that, the
+  worse the first is and the better itself. Until then the good lesson took half of each failure: .17 and .23.
+- **Twenty of one source**: in the last pass {last_c20} and {last_i20}, MemRL {rl_c20} and {rl_i20}. An adversary who
+  signs every lesson with another name has {fresh_c} and {fresh_i}; not noting sources at all is better against that
+  one, and no better against any other.
+- **Quarantine by source at the first alarm** adds little or nothing: lessons that harm are out of sight before the
+  alarm is sure. It needs lessons left out by chance.
 - **A flood of one kind of task is the worst**: more poisoned copies than the pool holds. In the last pass memlift has
   {flood_c} and {flood_i}, MemRL {rl_flood_c} and {rl_flood_i}.
 - **Laundered poison**: rewards that are sometimes wrong, and an agent that keeps rewarded poison as its own success.
-  Neither sources nor quarantine stop that.
-- Without an attack memlift is behind MemRL here, and telling it the action costs it something.
+  Neither omission nor quarantine is shown to stop that.
+- Without an attack memlift is behind MemRL here.
 """
 INTRO = """# A measured attack on the memory
 
@@ -59,8 +58,9 @@ SOURCES = {
     "fresh": "each from another source",
     "same": "all lessons of the memory from one source",
 }
-ABOUT = """**Source weights**: a lesson's start gives way to the record of its source. **Noting who wrote what**: the
-same against a memory in which every lesson has one source, so that what is left is the knowledge of the source.
+ABOUT = """**Source weights**: a lesson's start gives way to the record of its source, and that to its own; without them
+neither counts (one setting, `strength`). **Noting who wrote what**: the same against a memory in which every lesson has
+one source, so that what is left is the knowledge of the source.
 **Omission**: lessons are left out by chance (`omit=0.2`), so that harm can be seen and withheld. **Telling the
 action**: settle hears whose procedure the agent followed. **Quarantine at n alarms**: after each pass, a source is
 quarantined when the audit calls n of its lessons harmful and these are half of its lessons that were tried.

@@ -225,7 +225,7 @@ def write_page(rows: list[dict[str, Any]], page: Path) -> None:
         "similarity alone, `memp` = MemRL's pool without values, `memlift` = ours, `oracle` = the good memory alone.",
         "",
         "`memlift` pays ancestors nothing: in the chains, where only the last stage is settled, it learns nothing of",
-        "the first.",
+        "the first. Its rows are of the rule before failures were blamed by record (docs/memlift.md).",
         "",
     ]
     for kind, columns in (("bandit", BANDIT_COLUMNS), ("chain", CHAIN_COLUMNS)):
