@@ -173,7 +173,7 @@ def _by_levels(name: str, subject: str, pairs: Sequence[tuple[Number, Number]]) 
     numbers += "" if higher else " (lower is better)"
     numbers += f", means of {len(each)} seeds" if len(each) > 1 else ""
     n = sum(min(one.n or math.inf for one in pair) for pair in pairs)
-    numbers += "" if known and n >= FEW else f" ({_few(n)})"
+    numbers += "" if known and n >= FEW else f" ({few(n)})"
     return by_interval(name, ends, numbers, n=n, higher=higher, subject=subject)
 
 
@@ -203,7 +203,8 @@ def _ends(one: Number) -> tuple[float, float]:
     return (math.nan, math.nan) if lo is None or hi is None else (lo, hi)
 
 
-def _few(n: float) -> str:
+def few(n: float) -> str:
+    """Why there is no verdict: by the number of outcomes."""
     return "no interval" if math.isinf(n) or n >= FEW else f"judged on {n:.0f}: too few for an interval"
 
 

@@ -21,12 +21,14 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate import curves
 from evolvent.evaluate.against import (
+    FEW,
     Against,
     Key,
     Paired,
     by_interval,
     by_pairs,
     difference,
+    few,
     listed,
     paired,
     sentence_of,
@@ -187,9 +189,15 @@ def _by_scores(arm: Arm, reference: Arm, name: str) -> Against:
     else:
         ends = difference_interval(fmean(arm.scores), _over(arm), fmean(reference.scores), _over(reference))
     numbers = difference(ends) if not math.isnan(ends[1]) else "no interval of the difference"
-    higher = arm.score.higher_is_better
+    higher, n = arm.score.higher_is_better, min(map(_behind, (arm, reference)))
     numbers += "" if higher else " (lower is better)"
-    return by_interval(reference.name, ends, numbers, higher=higher, subject=name)
+    numbers += "" if n >= FEW else f" ({few(n)})"
+    return by_interval(reference.name, ends, numbers, n=n, higher=higher, subject=name)
+
+
+def _behind(arm: Arm) -> float:
+    """Outcomes behind the scores of an arm, as far as its runs say."""
+    return sum(page.score.n or math.inf for page in arm.pages if page.score)
 
 
 def _over(arm: Arm) -> tuple[float, float]:

@@ -361,3 +361,11 @@ def test_table_and_page_say_the_same(folders, tmp_path):
     ):
         assert text in out.getvalue() and text in html
     assert html.count("<svg") == 2 and "<script" not in html
+
+
+@pytest.mark.parametrize(("n", "state"), [(2, "unknown"), (4, "unknown"), (5, "better"), (None, "better")])
+def test_a_score_of_a_few_outcomes_gives_no_verdict_against_another_run(n, state):
+    low, high = (Number("return", value, (value - 0.01, value + 0.01), n=n) for value in (0.2, 0.9))
+    arms = [Arm(name, "e", (0,), (Page("", (), score=score),)) for name, score in (("a", low), ("b", high))]
+    (found,) = compare(arms)[1].against
+    assert found.state == state and ("too few" in found.numbers) == (state == "unknown")
