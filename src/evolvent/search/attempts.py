@@ -8,6 +8,7 @@ engine that keeps prompts evaluates of a child what its parent had not.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -131,7 +132,7 @@ class Attempts:
     def state(self, node: int) -> State:
         """See ``Space``."""
         path = [self.said(n) for n in self.tree.path(node)[1:]]
-        logps = tuple(float(np.mean(said.logp)) if _known(said) else np.nan for said in path)
+        logps = tuple(map(_mean_logp, path))
         task, place = int(self.tree.task[node]), self._places[node]
         above = self._places[int(self.tree.parent[node])] if path else place
         context = None if above.asks is None else above.asks.prompt
@@ -279,7 +280,7 @@ class Attempts:
                 said = replace(answer, text=text)
             else:  # it was not sampled: no log-probabilities
                 tokens = np.zeros(0, np.int32) if isinstance(ids, str) else ids
-                said = Completion(text, tokens, np.zeros(0, np.float32), choice=k, scores_N=scores)
+                said = Completion(text, tokens, np.zeros(0, np.float32), choice=k, scores_N=answer.scores_N)
             moves.append((said, seed_tree(place.seed or place.asks.seed, "move", k)))
         self._made[node] = moves
         return Moves(softmax(scores[kept]), np.array([self._n_tokens(said) for said, _ in moves], np.int64))
@@ -404,6 +405,16 @@ def _next(player: Player, said: Completion | None) -> Request | Episode | EnvErr
         return done.value
     except EnvError as error:
         return error
+
+
+def _mean_logp(said: Completion) -> float:
+    """Mean log-probability a token of a move; NaN where it is not known.
+
+    An action on a list has it by the model's scores of all actions, whether it was the one that was drawn or not.
+    """
+    if said.choice >= 0 and said.scores_N is not None:
+        return float(said.scores_N[said.choice]) / max(1, len(said.token_ids) or prompt_tokens(said.text))
+    return float(np.mean(said.logp)) if _known(said) else math.nan
 
 
 def _known(said: Completion) -> bool:

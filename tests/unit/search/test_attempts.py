@@ -177,6 +177,25 @@ def test_actions_on_a_list_are_moves_and_worlds_are_replayed():
     assert (search.tree.terminal[: search.tree.n]).sum() == len({p.leaf for p in search.paths})
 
 
+@pytest.mark.parametrize("tokens", [True, False])
+def test_listed_actions_that_were_not_drawn_have_a_likelihood_too(tokens):
+    """By the model's scores of all of them: a torch model says which tokens they are, an endpoint does not."""
+
+    def engine(requests):
+        def one(r):
+            scores = -(np.arange(1.0, 1.0 + len(r.choices)) ** 2)
+            ids = np.zeros(4 if tokens else 0, np.int32)
+            return Completion(str(r.choices[0]), ids, np.zeros(0, np.float32), choice=0, scores_N=scores)
+
+        return list(map(one, requests))
+
+    search, space = of(Walk, ["go"], engine, widths=(2,), value=values.likelihood)
+    rap.run(search, rap.Config(paths=6))
+    states = [space.state(node) for node in range(1, search.tree.n)]
+    found = values.likelihood(states)
+    assert ((found > 0.0) & (found < 1.0)).all() and len({round(x, 6) for x in found}) > 1
+
+
 def test_an_only_action_is_not_scored():
     class Corridor(Walk):
         def step(self, action):
