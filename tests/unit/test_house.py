@@ -157,6 +157,15 @@ def test_a_file_of_a_shared_room_that_one_system_reaches_is_named(tmp_path, caps
     assert rooms.main(ROOT / "src" / "evolvent") == 0
 
 
+def test_no_file_of_a_systems_folder_has_the_name_of_something_else_there():
+    """``from evolvent.algos.NAME import part`` is then the file, whatever was imported before."""
+    for path in sorted((ROOT / "src/evolvent/algos").glob("*/__init__.py")):
+        parts = {part.stem for part in path.parent.iterdir()}
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module != f"evolvent.algos.{path.parent.name}":
+                assert not parts & {alias.asname or alias.name for alias in node.names}, (path, node.lineno)
+
+
 def test_every_algorithm_says_what_the_list_shows():
     algos = ROOT / "src/evolvent/algos"
     for path in sorted([*algos.glob("[!_]*.py"), *algos.glob("*/__init__.py")]):

@@ -8,7 +8,7 @@ import pytest
 
 from evolvent import Memory, envs
 from evolvent.algos import creative_game
-from evolvent.algos.creative_game import plan
+from evolvent.algos.creative_game import planning
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.envs.text.games import Judge
@@ -97,7 +97,7 @@ def test_a_change_after_which_the_page_fails_is_not_made_and_is_told(tmp_path, m
             return replace(found, gate="browser", words="s.shot is not there")
         return found
 
-    take = plan.recombination
+    take = planning.recombination
 
     def taken(*arguments):
         found = take(*arguments)
@@ -105,7 +105,7 @@ def test_a_change_after_which_the_page_fails_is_not_made_and_is_told(tmp_path, m
         return found
 
     monkeypatch.setattr(Judge, "judge", strict)
-    monkeypatch.setattr(plan, "recombination", taken)
+    monkeypatch.setattr(planning, "recombination", taken)
     summary = played(tmp_path / "run", versions=2, epsilon=0.0)
     undone = [one for row in rows(tmp_path / "run") for one in row["changes"] if not one["done"]]
     assert {one["what"] for one in undone} == {"remove", "take"} and summary["changes"]["undone"] == len(undone)

@@ -41,7 +41,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from evolvent.algos.creative_game.change import recall
-from evolvent.algos.creative_game.plan import Plan, changed, plan
+from evolvent.algos.creative_game.planning import Plan, changed, plan
 from evolvent.algos.creative_game.seat import Lineage, Node, Seat, opened, told
 from evolvent.algos.creative_game.summary import summarise, tell
 from evolvent.core.config import at_least

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evolvent.algos.hbpo.granted import check_budgets, granted
+from evolvent.algos.hbpo.budgets import check_budgets, granted
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_length_budget
 from evolvent.evaluate.live import Live
