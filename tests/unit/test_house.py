@@ -152,6 +152,8 @@ def test_a_file_of_a_shared_room_that_one_system_reaches_is_named(tmp_path, caps
     found = {"evolvent.play.guide": "one", "evolvent.play.deep": "one", "evolvent.formulas.deep": "one"}
     assert rooms.tenants(root) == found | {"evolvent.play.shared": "two"}
     assert rooms.main(root) == 1 and "evolvent.play.guide: only the system 'one'" in capsys.readouterr().out
+    _source(tmp_path, "credit/rule.py", "from evolvent.formulas import deep")  # asked for by name: it and what it needs
+    assert "evolvent.formulas.deep" not in rooms.tenants(root)
     _source(tmp_path, "algos/three.py", "from evolvent.play import guide, shared")
     assert rooms.tenants(root) == {} and rooms.main(root) == 0
     assert rooms.main(ROOT / "src" / "evolvent") == 0
