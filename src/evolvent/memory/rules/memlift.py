@@ -137,13 +137,14 @@ def expected(config: Config, pool: Candidates) -> np.ndarray:
         prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
         past = pool.history.get(id_, ())
         won = [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past]
-        around = [p.weight * math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
+        close = [math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
+        around = [p.weight * c for p, c in zip(past, close, strict=True)]
         own = sum(c * share for c, share in zip(around, won, strict=True))
         prior = lift.source_prior(prior, own, sum(around), config.strength)
         share_N[i] = mean_since_change(
             config.prior_n0 * prior * math.exp(min(0.0, here - near) / length),
             config.prior_n0,
-            [p.weight * math.exp(-abs(p.relevance - here) / length) for p in past],
+            [b * c for b, c in zip(around, close, strict=True)],
             won,
             [p.weight * config.hazard for p in past],
         )
