@@ -12,17 +12,20 @@ import numpy as np
 from evolvent.formulas.statistics import student_interval
 
 BEFORE = 4
+SEEN = 4  # seeds that were looked at while today's blame was chosen
 SHORT = """## In short
 
 - Similarity alone has no defence: what copies a task is shown at every such task, for ever.
 - **One poisoned lesson among a hundred** is found out: in the last pass {last_c1} (convention) and {last_i1}
   (instruction), MemRL {rl_c1} and {rl_i1}. It ranks first and fails; what stands behind it answers less for that, the
-  worse the first is and the better itself. Until then the good lesson took half of each failure: .17 and .23.
+  worse the first is and the better itself. Until then the good lesson took half of each failure: .17 and .23 (rows
+  since replaced). Seeds 0 to {seen} were looked at while that was changed; the others alone: {fresh_seeds_c} and
+  {fresh_seeds_i}, MemRL {rl_fresh_seeds_c} and {rl_fresh_seeds_i}.
 - **Twenty of one source**: in the last pass {last_c20} and {last_i20}, MemRL {rl_c20} and {rl_i20}. An adversary who
   signs every lesson with another name has {fresh_c} and {fresh_i}; not noting sources at all is better against that
   one, and no better against any other.
-- **Quarantine by source at the first alarm** adds little or nothing: lessons that harm are out of sight before the
-  alarm is sure. It needs lessons left out by chance.
+- **Quarantine by source at the first alarm** adds little or nothing: here the alarm is seldom sure. It needs
+  lessons left out by chance.
 - **A flood of one kind of task is the worst**: more poisoned copies than the pool holds. In the last pass memlift has
   {flood_c} and {flood_i}, MemRL {rl_flood_c} and {rl_flood_i}.
 - **Laundered poison**: rewards that are sometimes wrong, and an agent that keeps rewarded poison as its own success.
@@ -101,7 +104,7 @@ def write_page(rows: Sequence[dict[str, Any]], page: Path) -> None:
 
 def _last_passes(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Success of the victims' tasks in the last pass, for the summary."""
-    told: dict[str, str] = {}
+    told: dict[str, str] = {"seen": str(SEEN - 1)}
     cells = {"{}1": (1, "own", "spread"), "{}20": (20, "own", "spread"), "flood_{}": (20, "own", "one")}
     for kind in ("convention", "instruction"):
         for name, (k, source, target) in cells.items():
@@ -109,6 +112,8 @@ def _last_passes(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
                 row = _row(rows, (kind, k, source, target, False), arm)
                 last = begin or ("" if name.startswith("flood") else "last_")
                 told[last + name.format(kind[0])] = _mean(_at(row, "success_victims", -1)) if row else "–"
+                if row and k == 1:
+                    told[f"{begin}fresh_seeds_{kind[0]}"] = _mean(_at(row, "success_victims", -1)[SEEN:])
         row = _row(rows, (kind, 20, "fresh", "spread", False), "memlift")
         told[f"fresh_{kind[0]}"] = _mean(_at(row, "success_victims", -1)) if row else "–"
     return told
