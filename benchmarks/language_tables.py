@@ -83,7 +83,8 @@ SECTIONS = (
         "What the tests say of a program, handed out by different rules, in the loop and with the loss of GRPO: "
         "`outcome` pays 1 where all tests pass (GRPO), `graded` by how far a program came (CodeRL), `test-weighted` "
         "each test, hard and distinctive ones more (VeRPO); [the rules](../programs.md). Equal attempts; float32, on "
-        "one H200.",
+        "one H200 (`outcome`, `graded`, `test-weighted`) and one H100 (the others). `immediate` ran without "
+        "the warm-up of its critic that [its page](../programs.md) advises.",
         ("env", "system", "seeds", "before", "learning", "after", "sampled", "updates", "tokens"),
     ),
     Section(
