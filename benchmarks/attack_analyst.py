@@ -26,7 +26,7 @@ from evolvent.core.machine import provenance
 from evolvent.core.protocols import Task
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.envs.text.analyst_data import ensure_database
-from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
+from evolvent.envs.text.analyst_flights import FLIGHTS
 from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, extract_query, same_rows
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
+from evolvent.envs.text.analyst_flights import FLIGHTS
 from evolvent.memory.embedders import load
 
 DIM = 384

@@ -9,7 +9,7 @@ import pytest
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.envs.text.analyst import DATABASES, make, split_of
-from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
+from evolvent.envs.text.analyst_flights import FLIGHTS
 from evolvent.envs.text.analyst_kinds import VARIANTS
 from evolvent.testing.env import check_env
 

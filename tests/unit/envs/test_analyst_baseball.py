@@ -13,8 +13,7 @@ import pytest
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.envs.text.analyst import DATABASES, make, split_of
-from evolvent.envs.text.analyst_baseball import SOURCE
-from evolvent.envs.text.analyst_baseball_kinds import BASEBALL
+from evolvent.envs.text.analyst_baseball import BASEBALL, SOURCE
 from evolvent.envs.text.analyst_data import ensure_database, is_intact
 from evolvent.envs.text.analyst_kinds import VARIANTS
 from evolvent.testing.env import check_env

@@ -1,7 +1,7 @@
 """The analyst's assistant: questions in words about a real database, answered with SQL that is run and checked.
 
 The database holds all 336,776 flights that left New York City in 2013, or a century and a half of baseball. What the
-questions mean is the house's own convention (``analyst_flights_kinds``, ``analyst_baseball_kinds``): "on time" is at
+questions mean is the house's own convention (``analyst_flights.toml``, ``analyst_baseball.toml``): "on time" is at
 most nine minutes late *here*. No model can know that; an agent can learn it from what a reviewer hands over after a
 failure. Half-way the house may change its mind (``drift``), and the reviewer may be mistaken (``reviewer_wrong``).
 
@@ -18,9 +18,9 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text.analyst_baseball_kinds import BASEBALL
+from evolvent.envs.text.analyst_baseball import BASEBALL
 from evolvent.envs.text.analyst_data import ensure_database
-from evolvent.envs.text.analyst_flights_kinds import FLIGHTS
+from evolvent.envs.text.analyst_flights import FLIGHTS
 from evolvent.envs.text.analyst_kinds import VARIANTS, Database, Kind
 from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, Value, extract_query, same_rows
 

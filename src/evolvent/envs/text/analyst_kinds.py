@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import string
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from evolvent.envs.text.analyst_data import Source
 
@@ -21,32 +23,21 @@ Slots = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of question.
+    """One kind of question: an entry of ``analyst_*.toml``, which says what the fields are.
 
-    ``words`` are its wordings, separated by `` | ``; ``rules`` what stands for ``{X}`` in each of ``VARIANTS``;
-    ``meaning`` and ``meaning_drift`` say the definitions in words, ``mistake`` what the wrong one does. ``free`` holds
-    eight more wordings, one a line.
+    ``places`` are the constants of the database; a kind uses those whose letters stand in its SQL.
     """
 
     name: str
-    words: str
+    wordings: tuple[str, ...]
+    free_wordings: tuple[str, ...]
     sql: str
     rules: tuple[str, str, str]
+    """What stands for ``{X}`` in each of ``VARIANTS``."""
     meaning: str
     mistake: str
     meaning_drift: str
     places: Slots = field(default_factory=dict, repr=False, compare=False)
-    free: str = field(default="", repr=False)
-
-    @property
-    def wordings(self) -> tuple[str, ...]:
-        """The short ways to ask, which resemble one another."""
-        return tuple(self.words.split(" | "))
-
-    @property
-    def free_wordings(self) -> tuple[str, ...]:
-        """Eight ways as people ask, the last four share no content word with the short ones."""
-        return tuple(line.strip() for line in self.free.strip().splitlines())
 
     def numbers(self, words: str) -> range:
         """Numbers of the wordings that are "short", "free" or "any"."""
@@ -73,6 +64,22 @@ class Kind:
         names = {slot + "n": self.places[slot][value] for slot, value in constants.items()}
         every = self.wordings + self.free_wordings
         return every[wording].format(**names)
+
+
+def read_kinds(file: str, places: Slots) -> tuple[Kind, ...]:
+    """The kinds of question that stand in ``file`` beside this module."""
+    kinds = tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))
+    return tuple(
+        Kind(
+            name,
+            tuple(entry.pop("wordings")),
+            tuple(entry.pop("free_wordings")),
+            rules=(entry.pop("gold"), entry.pop("wrong"), entry.pop("drift")),
+            places=places,
+            **entry,
+        )
+        for name, entry in kinds.items()
+    )
 
 
 @dataclass(frozen=True)
