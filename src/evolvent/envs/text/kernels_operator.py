@@ -149,7 +149,7 @@ class Operator:
     @property
     def numpy(self) -> str:
         """The reference as text."""
-        return inspect.getsource(self.reference).strip().replace(f"def _{self.name}", f"def {self.name}")
+        return inspect.getsource(self.reference).strip()
 
     @property
     def source(self) -> str:
