@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from speed import command_of
+
 HERE = Path(__file__).parent
 BENCH, TRL = HERE / "results" / "bench_language.json", HERE / "results" / "language_trl.json"
 PAGE = HERE.parent / "docs" / "results" / "language-speed.md"
@@ -62,7 +64,7 @@ def bench(found: dict[str, Any]) -> list[str]:
     lines = [
         "## Beside the plain pattern",
         "",
-        f"`{found['command']}` at commit {found['commit']['id'][:10]}: transformers' `generate` and a row a completion "
+        f"{command_of(found)} at commit {found['commit']['id'][:10]}: transformers' `generate` and a row a completion "
         "with logits only where tokens are predicted, the same network, optimizer, loss. Process seconds, medians of "
         f"{r['rounds']} rounds. {_machine(found, r['load_before'][0])}",
         "",

@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from speed._language_memory import highest
+from speed._language_step import LR, Ours, Shape
 
-from evolvent.bench._language_memory import highest
-from evolvent.bench._language_step import LR, Ours, Shape
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.core.seeding import rng

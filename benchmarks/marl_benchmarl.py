@@ -25,9 +25,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from speed._marl_whole import Between
 
 from evolvent.algos import mappo
-from evolvent.bench._marl_whole import Between
 from evolvent.core.config import with_fields
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance

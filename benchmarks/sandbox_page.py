@@ -1,12 +1,14 @@
 """docs/results/sandbox.md from two result files: python benchmarks/sandbox_page.py
 
 evolvent sandbox check --attempts --json benchmarks/results/sandbox_attempts.json
-evolvent bench sandbox --json benchmarks/results/bench_sandbox.json
+python -m benchmarks.speed sandbox --json benchmarks/results/bench_sandbox.json
 """
 
 import json
 from pathlib import Path
 from typing import Any
+
+from speed import command_of
 
 from evolvent.testing.sandbox.attempts import ATTEMPTS
 from evolvent.testing.sandbox.suite import KINDS, NONE, is_open
@@ -116,7 +118,7 @@ def _costs(file: dict[str, Any]) -> list[str]:
     names = [name.partition(" ")[2] for name in ratios if name.startswith("cold ")]
     lines = ["", "## What a run costs", ""]
     lines += [
-        f"`{file['command']}` at commit {file['commit']['id'][:10]}, {machine['cores']} shared cores of an "
+        f"{command_of(file)} at commit {file['commit']['id'][:10]}, {machine['cores']} shared cores of an "
         f"{machine['cpu']}. Ratios to `python -I -S main.py` started by `subprocess.run`, unconfined, "
         f"{ms['plain']:.0f} ms in the same run; best tenth of at most {result['rounds']} rounds, the best where there "
         f"are few (median), load {result['load']:.0f}.",

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from speed import command_of
+
 from evolvent.formulas.statistics import wilson
 
 HERE = Path(__file__).parent
@@ -201,7 +203,7 @@ def speed_page(file: dict) -> str:
     rate, tokens, toy = found["simulations_per_second"], found["tokens"], found["toy"]
     torch, fresh, llama = tokens["torch"], tokens["torch_nothing_kept"], tokens["llama"]
     reuse, gain = found["prefix_reuse"], found["ratios"]["batch_nothing_kept_over_batch"]
-    where = f"`{file['command']}` at commit {file['commit']['id'][:10]}, {file['machine']['cores']} cores of an "
+    where = f"{command_of(file)} at commit {file['commit']['id'][:10]}, {file['machine']['cores']} cores of an "
     where += (
         f"{file['machine']['cpu']}, one thread, seconds of the processor, load before: {found['load_before'][0]:g}."
     )

@@ -168,7 +168,7 @@ def system(name: str) -> System:
             expected = "a module with Config and run()"
             raise BadInput("not a system", got=type(module).__name__, expected=expected, where=others[name].package)
         return _checked(System(name, name, module))
-    return System(name, name, _load("algos", name, "algorithm", "see `evolvent list algos`", list(others)))
+    return System(name, name, _load(name, list(others)))
 
 
 def settings_of(name: str) -> type[Any]:
@@ -283,11 +283,6 @@ def brought(package: str) -> tuple[list[Entry], list[str]]:
     return found, wrong
 
 
-def benchmark(name: str) -> ModuleType:
-    """The module of a benchmark; raises ``BadInput`` like ``system``."""
-    return _load("bench", name, "benchmark", "")
-
-
 def credit_rule(name: str) -> CreditRule:
     """The rule called ``name``.
 
@@ -348,22 +343,22 @@ def rule_with_settings(text: str) -> tuple[CreditRule, Any]:
     return rule, rule.settings(filter(None, re.split(r",(?=\s*\w+\s*=)", settings)))
 
 
-def _load(package: str, name: str, what: str, do: str, others: Sequence[str] = ()) -> ModuleType:
-    known = sorted(_modules(package))
+def _load(name: str, others: Sequence[str]) -> ModuleType:
+    known = sorted(_modules("algos"))
     if name not in known:
         hint = closest(name, [*known, *others])
-        if package == "algos" and name in ("greedy", *_searches()):
+        do = "see `evolvent list algos`"
+        if name in ("greedy", *_searches()):
             do = f"it is a way to search: evolvent run search --search {name}"
-        raise BadInput(f"unknown {what}", got=name, expected=hint, where="evolvent", do=do)
-    module = f"evolvent.{package}.{name}"
+        raise BadInput("unknown algorithm", got=name, expected=hint, where="evolvent", do=do)
     try:
-        return _import(package, name)
+        return _import("algos", name)
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "evolvent":
             raise
-        source = _modules(package)[name].read_text(encoding="utf-8")
-        extra = "marl" if name == "marl" or "evolvent.runs.team.run" in source else "train"
-        raise missing_extra(error.name, extra, module) from error
+        source = _modules("algos")[name].read_text(encoding="utf-8")
+        extra = "marl" if "evolvent.runs.team.run" in source else "train"
+        raise missing_extra(error.name, extra, f"evolvent.algos.{name}") from error
 
 
 def _import(package: str, name: str) -> ModuleType:

@@ -1,4 +1,4 @@
-"""Runs `evolvent …` as a process of its own, with a fake algorithm and a fake benchmark among those it finds.
+"""Runs `evolvent …` as a process of its own, with a fake algorithm among those it finds.
 
 ``evolvent`` runs in a child of a process that has imported the command line already, or with ``trains`` what trains,
 too, once for all tests of a worker: imports cost most of a short command. ``start`` is the command as a user starts it.
@@ -15,10 +15,9 @@ from pathlib import Path
 
 FAKES = Path(__file__).parent
 DRIVER = """
-import sys, evolvent.algos, evolvent.bench
+import sys, evolvent.algos
 fakes = sys.argv.pop(1)
 evolvent.algos.__path__ = [*evolvent.algos.__path__, fakes + "/fake_algos"]
-evolvent.bench.__path__ = [*evolvent.bench.__path__, fakes + "/fake_bench"]
 from evolvent.cli import main
 """
 # one line a command; the child goes on behind the loop and ends as any program does

@@ -86,8 +86,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
         (("compare", "nowhere"), "no such folder"),
         (("eval", "nowhere"), "config.json"),
         (("memory", "audit", "nowhere.db"), "there is no memory"),
-        (("bench", "nothing"), "unknown benchmark"),
-        (("bench", "fake_benchmark", "--sizes", "10"), "has no sizes"),
+        (("bench", "recall"), "python -m benchmarks.speed NAME"),
     ],
 )
 def test_requests_that_cannot_be_met_are_explained_without_a_traceback(tmp_path, words, said):
@@ -209,15 +208,6 @@ def test_compare_writes_a_page(tmp_path):
     out, _ = evolvent("compare", "b0.2", "b0.9", "--html", "c.html", cwd=tmp_path)
     assert "fake_algorithm (bias=0.9)" in out and "McNemar" in out
     assert (tmp_path / "c.html").read_text().startswith("<!doctype html>")
-
-
-def test_bench_prints_writes_and_fails_when_a_check_does(tmp_path):
-    out, _ = evolvent("bench", "fake_benchmark", "--json", "b.json", cwd=tmp_path)
-    content = json.loads((tmp_path / "b.json").read_text())
-    assert "2.5" in out and content["result"]["ratios"] == {"speed": 2.5}
-    assert {"machine", "versions", "commit", "command"} <= set(content)
-    _, err = evolvent("bench", "fake_benchmark", "--seed", 1, "--json", "c.json", cwd=tmp_path, code=2)
-    assert "budget is not kept" in err and (tmp_path / "c.json").exists()
 
 
 @pytest.mark.parametrize("words", [("list", "--plain"), ("--help",), ("run", "fake_algorithm", "--steps", 500)])

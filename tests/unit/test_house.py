@@ -132,6 +132,17 @@ def test_the_budget_finds_what_is_too_long(tmp_path, capsys, name, text, fails):
     assert ("FAIL" in capsys.readouterr().out) == fails or fails
 
 
+def test_the_budget_holds_what_came_out_of_the_package(tmp_path, capsys):
+    _source(tmp_path, "b.py", "def g(): ...\n")
+    for place in budget.BESIDE:
+        assert (ROOT / place).is_dir()
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "long.py").write_text("x = 1\n" * 501)
+    assert budget.main(tmp_path) == 1
+    out = capsys.readouterr().out
+    assert all(f"FAIL {place}/long.py" in out for place in budget.BESIDE)
+
+
 PLANTED = {
     "algos/one.py": "from evolvent.play.guide import a",
     "algos/two/__init__.py": "from evolvent.algos.two.own import b\nfrom evolvent.play import shared",

@@ -100,8 +100,6 @@ def test_every_algorithm_answers_or_names_its_extra(tmp_path):
         (("run", "mat", "--resume", "a"), 2, "[marl]"),
         (("export", "verl", "a", "--out", "x"), 2, "["),
         (("export", "verl", "--help"), 0, "--out"),
-        (("bench", "marl"), 2, "[marl]"),
-        (("bench", "language"), 2, "[train]"),
         (("memory", "audit", "nowhere"), 2, "no memory"),
         (("memory", "--help"), 0, "audit"),
         (("run", "grpo", "--env", "nowhere"), 2, "unknown environment"),

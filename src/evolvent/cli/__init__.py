@@ -33,7 +33,6 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export verl DIR --out FILE           recorded attempts with their advantages, for training with verl
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
-  evolvent bench NAME [--json FILE]             measure speed, as ratios within one run
 
 Start with `evolvent demo`. `evolvent run ALGO --help` shows every setting of an algorithm.
 """
@@ -50,7 +49,6 @@ _COMMANDS = {
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
     "sandbox": "evolvent.cli.sandbox",
-    "bench": "evolvent.cli.evaluate",
 }
 
 
@@ -104,7 +102,8 @@ def _command(name: str, words: list[str]) -> None:
         from evolvent.core.errors import closest
 
         hint = closest(name, list(_COMMANDS))
-        raise BadInput("unknown command", got=name, expected=hint, where="evolvent", do="see `evolvent --help`")
+        do = "in a checkout: `python -m benchmarks.speed NAME`" if name == "bench" else "see `evolvent --help`"
+        raise BadInput("unknown command", got=name, expected=hint, where="evolvent", do=do)
     # one module a command, so that `evolvent --help` imports none of them
     import_module(_COMMANDS[name]).COMMANDS[name](words)
 

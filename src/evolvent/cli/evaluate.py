@@ -1,4 +1,4 @@
-"""`evolvent eval`, `evolvent compare`, `evolvent bench`: numbers about runs and about the machine."""
+"""`evolvent eval`, `evolvent compare`: numbers about runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tyro.conf import Positional
 from evolvent import catalogue, running
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.jsonfile import check_target, dump, write_atomic
-from evolvent.core.machine import provenance
+from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 
@@ -64,59 +63,7 @@ def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | No
         running.compare_folders(folders, html, live)
 
 
-def bench(
-    name: Annotated[str, Positional],
-    *,
-    seed: int = 0,
-    sizes: tuple[int, ...] = (),
-    device: str = "cpu",
-    json: Path | None = None,
-    plain: bool = False,
-) -> None:
-    """Measure, as ratios within one run, which can be compared across machines: speed, or what a recall finds.
-
-    Args:
-        name: benchmark; an unknown name lists the benchmarks.
-        seed: random seed of the inputs.
-        sizes: input sizes (number of memories, or of agents), for benchmarks with a choice; default: their own.
-        device: torch device of the networks, for benchmarks with networks (marl): cpu, cuda.
-        json: also write the result, with versions and machine, to this file.
-        plain: plain text output even on a terminal.
-    """
-    check_target(json, "--json")
-    module = catalogue.benchmark(name)
-    accepted = inspect.signature(module.run).parameters
-    if sizes and "sizes" not in accepted:
-        raise BadInput("this benchmark has no sizes to choose", got=sizes, where=name, do="leave --sizes out")
-    if device != "cpu" and "device" not in accepted:
-        raise BadInput("this benchmark has no networks", got=f"--device {device}", where=name, do="leave --device out")
-    options: dict[str, Any] = {"sizes": sizes} if sizes else {}
-    if device != "cpu":
-        options["device"] = device
-    with Live(plain=True if plain else None) as live:
-        live.status(f"measuring {name}")
-        if "progress" in accepted:
-            options["progress"] = live.status
-        result = module.run(seed, **options)
-        single = [[key, value] for key, value in result.items() if not isinstance(value, dict | list)]
-        live.table(name, ["", "value"], single)
-        for key, value in result.items():
-            if isinstance(value, dict):
-                live.table(key.replace("_", " "), ["", "value"], [[k, v] for k, v in value.items()])
-        if json is not None:
-            chosen = "".join(f" {size}" for size in sizes)
-            command = f"evolvent bench {name} --seed {seed}" + (f" --sizes{chosen}" if sizes else "")
-            command += f" --device {device}" if device != "cpu" else ""
-            content = {"benchmark": name, "command": command, "result": result, **provenance()}
-            write_atomic(json, dump(content, indent=2) + "\n")
-            live.note(f"result: {json}")
-    failed = [check for check, passed in result.get("checks", {}).items() if not passed]
-    if failed:
-        raise BadInput("the budget is not kept", got=", ".join(failed), expected="every check passed", where=name)
-
-
 COMMANDS = {
     "eval": lambda words: parsed(evaluate, words, "evolvent eval"),
     "compare": lambda words: parsed(compare, words, "evolvent compare"),
-    "bench": lambda words: parsed(bench, words, "evolvent bench"),
 }

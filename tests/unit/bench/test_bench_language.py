@@ -5,11 +5,12 @@ import sys
 
 import numpy as np
 import torch
+from speed import FRESH
+from speed import _language_step as step
+from speed import language as bench
+from speed._language_memory import highest
 
 import tiny_language
-from evolvent.bench import _language_step as step
-from evolvent.bench import language as bench
-from evolvent.bench._language_memory import highest
 from evolvent.models.language import model as language
 
 torch.set_num_threads(1)
@@ -63,6 +64,6 @@ def test_prompts_differ_and_rewards_do():
 
 def test_the_memory_of_a_fresh_process_is_its_own():
     block = np.ones(10**8)  # 0.8 GB here must not be told of a process that is started now
-    code = "from evolvent.bench._language_memory import highest; print(highest())"
+    code = FRESH + "from benchmarks.speed._language_memory import highest; print(highest())"
     other = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     assert block.nbytes / 1e9 < highest() and 0.0 < other < highest() - 0.5

@@ -1,8 +1,7 @@
 """The benchmark compares two ledgers that agree, and the arrays win where there is work to do."""
 
 import pytest
-
-from evolvent.bench import ledger
+from speed import ledger
 
 
 @pytest.mark.slow

@@ -4,10 +4,10 @@ import copy
 
 import numpy as np
 import torch
+from speed import _marl_update as update
+from speed import _marl_whole as whole
+from speed import marl as bench
 
-from evolvent.bench import _marl_update as update
-from evolvent.bench import _marl_whole as whole
-from evolvent.bench import marl as bench
 from evolvent.core.rollout import Rollout
 from evolvent.credit import agent_gae
 from evolvent.models.team.joint import JointPolicy

@@ -1,6 +1,6 @@
 """The benchmark of the memory measures what it says, small."""
 
-from evolvent.bench import memory as bench
+from speed import memory as bench
 
 
 def test_runs_small_and_compares_the_same_work(monkeypatch):

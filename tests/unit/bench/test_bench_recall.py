@@ -3,9 +3,9 @@
 import math
 
 import pytest
+from speed import _recall_texts as texts
+from speed import recall as bench
 
-from evolvent.bench import _recall_texts as texts
-from evolvent.bench import recall as bench
 from evolvent.memory.embedders import Hashing
 
 

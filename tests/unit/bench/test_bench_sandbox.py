@@ -1,6 +1,6 @@
 """The bench of the sandbox measures every mechanism of this machine against the plain start."""
 
-from evolvent.bench import sandbox
+from speed import sandbox
 
 
 def test_it_measures_each_mechanism(monkeypatch):

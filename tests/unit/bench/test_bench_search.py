@@ -1,7 +1,12 @@
 """The benchmark of searches: both sides do the same work, and what it counts adds up."""
 
+import builtins
+
+import pytest
+from speed import search
+
 import tiny_language
-from evolvent.bench import search
+from evolvent.core.errors import MissingExtra
 
 folder = tiny_language.fixture(max_position_embeddings=1024)
 
@@ -19,3 +24,16 @@ def test_batches_and_single_calls_grow_trees_of_one_kind(folder):
         "prefix_reuse_torch_of_0.9",
     }
     assert result["toy"]["trees_64"] > result["toy"]["trees_1"]
+
+
+def test_without_torch_it_names_the_extra(monkeypatch):
+    found = builtins.__import__
+
+    def without(name, *args):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'", name="torch")
+        return found(name, *args)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(MissingExtra, match="'train'"):
+        search.run()

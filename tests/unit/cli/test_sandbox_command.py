@@ -110,7 +110,7 @@ def test_check_says_what_works_and_what_is_not_covered(tmp_path, capsys):
     assert any(row[2] == "works" for row in json.loads((tmp_path / "c.json").read_text())["result"]["found"])
 
 
-@pytest.mark.parametrize("command", [["sandbox", "check"], ["bench", "recall"], ["credit", ".", "--rule", "group_std"]])
+@pytest.mark.parametrize("command", [["sandbox", "check"], ["credit", ".", "--rule", "group_std"]])
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(command, tmp_path, capsys, monkeypatch):
     for path in (tmp_path / "no" / "x.json", tmp_path):
         with pytest.raises(SystemExit) as end:

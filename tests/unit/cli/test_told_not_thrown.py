@@ -1,14 +1,11 @@
 """What used to end in a traceback: a full disk, a package that is missing, a summary that no page can read."""
 
-import builtins
 import errno
 import textwrap
 
 import pytest
 
-from evolvent.bench import search
 from evolvent.cli import main
-from evolvent.core.errors import MissingExtra
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.scores import check_score
 
@@ -83,19 +80,6 @@ def test_a_folder_on_a_full_disk_is_closed_whole(tmp_path):
         folder.close()
     assert full.closed and not folder._files
     folder.close()
-
-
-def test_the_benchmark_of_searches_names_the_extra(monkeypatch):
-    found = builtins.__import__
-
-    def without(name, *args):
-        if name == "torch":
-            raise ModuleNotFoundError("No module named 'torch'", name="torch")
-        return found(name, *args)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MissingExtra, match="'train'"):
-        search.run()
 
 
 @pytest.mark.parametrize(

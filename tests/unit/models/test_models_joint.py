@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
+from speed._marl_reference import PlainJoint
 
-from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.models.team.joint import JointPolicy
 from joint_cases import KINDS, Case, case, loud, team_of

@@ -17,15 +17,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.bench import ledger
-from evolvent.bench._language_memory import peak
-from evolvent.bench._language_step import Ours, Plain, Shape, prompts, rows_of, together
-from evolvent.bench._marl_clock import Spent, in_turns, ratio
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng
 from evolvent.models.language import model as language
 from evolvent.models.language.model import LanguageModel
 from evolvent.runs.language.config import Plan
+
+from . import ledger
+from ._language_memory import peak
+from ._language_step import Ours, Plain, Shape, prompts, rows_of, together
+from ._marl_clock import Spent, in_turns, ratio
 
 MODEL = "smollm2-135m"
 SHAPE = Shape()

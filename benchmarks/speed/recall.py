@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evolvent.bench import _recall_texts as texts
 from evolvent.core.protocols import Embedder
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy
+
+from . import _recall_texts as texts
 
 DEEP, SHOWN = 10, 3
 FUSED, RANK_OFFSET = 100, 60  # Cormack et al. 2009

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from evolvent.algos import mat
-from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.team import Frame, TeamSpec
@@ -27,6 +26,8 @@ from evolvent.learn.team.joint import improve_joint
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import JointPolicy
 from evolvent.runs.team.steps import Steps
+
+from ._marl_reference import PlainJoint
 
 HORIZON, MEMORY = 20, 64
 CLIP, DELTA, BETA = 0.05, 10.0, 0.99999

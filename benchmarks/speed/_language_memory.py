@@ -11,14 +11,16 @@ from pathlib import Path
 
 import torch
 
-from evolvent.bench._language_step import Ours, Shape, prompts
 from evolvent.models.language import model as language
+
+from . import FRESH
+from ._language_step import Ours, Shape, prompts
 
 
 def peak(model: str, kind: str, shape: Shape, micro_tokens: int) -> dict[str, float]:
     """GB: the weights, the process with the model loaded, its peak in a step, and what the step took on top."""
     asked = {"model": model, "kind": kind, "shape": asdict(shape), "micro_tokens": micro_tokens}
-    code = "from evolvent.bench._language_memory import answer; answer()"
+    code = f"{FRESH}from benchmarks.speed._language_memory import answer; answer()"
     done = subprocess.run(
         [sys.executable, "-c", code], input=json.dumps(asked), check=True, capture_output=True, text=True
     )

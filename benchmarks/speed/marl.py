@@ -18,10 +18,6 @@ import torch
 
 from evolvent import envs
 from evolvent.algos import happo, mappo, mat
-from evolvent.bench import _marl_update as update
-from evolvent.bench import _marl_whole as whole
-from evolvent.bench._marl_clock import in_turns, ratio
-from evolvent.bench._marl_reference import PlainJoint
 from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import rng, seed_tree
@@ -29,6 +25,11 @@ from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.models.team.action_heads import BLOCKED
 from evolvent.models.team.actors import Actors, Critic
 from evolvent.models.team.joint import JointPolicy
+
+from . import _marl_update as update
+from . import _marl_whole as whole
+from ._marl_clock import in_turns, ratio
+from ._marl_reference import PlainJoint
 
 COPIES, WIDTH, MANY = 32, 64, 1024
 SHAPES = {3: (64, 9), 10: (289, 17), 27: (1288, 36)}

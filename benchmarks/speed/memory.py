@@ -27,6 +27,8 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.store.engine import Search, Sync
 
+from . import FRESH
+
 DIM, CLUSTERS, BATCH, LIMIT, GATE = 384, 200, 5000, 10, 0.3
 LOOP_SIZES = (1_000, 10_000)
 Progress = Callable[[str], None]
@@ -168,7 +170,8 @@ def _measure_size(path: Path, size: int, seed: int, repeats: int, result: dict[s
 
 def _measure_open(path: Path, size: int, seed: int, search: Search, repeats: int, result: dict[str, Any]) -> None:
     """Open and recall in a fresh process; what stays resident after more recalls."""
-    code = f"from evolvent.bench.memory import _opened; _opened({str(path)!r}, {size}, {seed}, {search!r}, {repeats})"
+    code = f"{FRESH}from benchmarks.speed.memory import _opened; "
+    code += f"_opened({str(path)!r}, {size}, {seed}, {search!r}, {repeats})"
     told = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     result["milliseconds"][f"open_and_first_recall_{search}_{size}"] = told["ms"]
     result["cpu_milliseconds"][f"open_and_first_recall_{search}_{size}"] = told["cpu_ms"]

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from evolvent import envs, models
-from evolvent.bench import _search_mctx
 from evolvent.core.errors import missing_extra
 from evolvent.core.protocols import Completion, Engine, Request
 from evolvent.core.seeding import seed_tree
@@ -32,6 +31,8 @@ from evolvent.search.search import Moves, Search, State
 from evolvent.search.simulate import Puct, simulate
 from evolvent.search.tree import Tree
 from evolvent.search.values import likelihood
+
+from . import _search_mctx
 
 MODEL, GGUF = "train:smollm2-135m", "smollm2-135m"
 ENV, WIDTH, LONGEST = "game24:shots=4", 4, 12
@@ -66,7 +67,7 @@ def run(
     try:
         import torch
     except ModuleNotFoundError as error:
-        raise missing_extra("torch", "train", "evolvent.bench.search") from error
+        raise missing_extra("torch", "train", "python -m benchmarks.speed search") from error
     say, threads = progress or (lambda text: None), torch.get_num_threads()
     torch.set_num_threads(1)
     load = [round(x, 1) for x in os.getloadavg()]

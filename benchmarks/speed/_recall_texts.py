@@ -12,7 +12,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ class Query(NamedTuple):
 @lru_cache(maxsize=1)
 def cases() -> dict[str, Any]:
     """The file."""
-    return json.loads((files("evolvent.bench") / "recall_cases.json").read_text("utf-8"))
+    return json.loads(Path(__file__).with_name("recall_cases.json").read_text("utf-8"))
 
 
 def queries() -> list[Query]:

@@ -1,1 +1,0 @@
-"""Performance as ratios in one run: each module has ``run(seed) -> dict``, called by ``evolvent bench NAME``."""
