@@ -1,1 +1,1 @@
-"""Public conformance checks: what comes from outside (an environment, a rule, a store) can prove itself here."""
+"""Public conformance checks: what comes from outside (an environment, a model, a credit rule) can prove itself here."""

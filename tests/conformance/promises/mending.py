@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: memories and scopes that must go, another embedder."""
+"""Promises of a memory: memories and scopes that must go, another embedder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.store import schema
-from evolvent.testing.memory_credit import CountingEmbedder, Factory, make, refused
+
+from .credit import CountingEmbedder, Factory, make, refused
 
 # ------------------------------------------------------------------------------------------------ erasing
 _SECRET = "Ann Lee of Elm Street 7 asked about her divorce"

@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: what is selected, explored and left out, and that all of it is written down."""
+"""Promises of a memory: what is selected, explored and left out, and that all of it is written down."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from evolvent.memory.items import Recall
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import LIFT, close_to, make, refused
+
+from .credit import LIFT, close_to, make, refused
 
 Factory = Callable[..., Memory]
 

@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: what a memory says of itself, to programs and to people."""
+"""Promises of a memory: what a memory says of itself, to programs and to people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from evolvent.memory.maintenance.drop import drop_scope
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import make, refused
+
+from .credit import make, refused
 
 Factory = Callable[..., Memory]
 

@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: what is listed, counted and found, and every trace of a text taken out."""
+"""Promises of a memory: what is listed, counted and found, and every trace of a text taken out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.memory.scopes import Scopes
-from evolvent.testing.memory_credit import make, refused
+
+from .credit import make, refused
 
 Factory = Callable[..., Memory]
 

@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: who is credited, and by how much."""
+"""Promises of a memory: who is credited, and by how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: threads, processes and kill −9 on one store."""
+"""Promises of a memory: threads, processes and kill −9 on one store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import OPEN, make, refused, values
+
+from .credit import OPEN, make, refused, values
 
 Factory = Callable[..., Memory]
 KILLS = 50

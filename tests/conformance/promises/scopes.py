@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: several scopes of a store in one recall."""
+"""Promises of a memory: several scopes of a store in one recall."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from evolvent.memory.memory import Memory
 from evolvent.memory.scopes import ScopedRecall, Scopes
-from evolvent.testing.memory_credit import make, refused
+
+from .credit import make, refused
 
 Factory = Callable[..., Memory]
 

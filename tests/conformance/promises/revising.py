@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: outcomes that turned out otherwise, or that say nothing after all."""
+"""Promises of a memory: outcomes that turned out otherwise, or that say nothing after all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from evolvent.memory.items import Recall
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import OPEN, Factory, close_to, make, refused
+
+from .credit import OPEN, Factory, close_to, make, refused
 
 
 def _family(memory: Memory) -> list[Recall]:

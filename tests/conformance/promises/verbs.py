@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: reading without a receipt, many at once, page by page; metadata, filters and expiry."""
+"""Promises of a memory: reading without a receipt, many at once, page by page; metadata, filters and expiry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from unittest.mock import patch
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import LIFT, make, refused
+
+from .credit import LIFT, make, refused
 
 Factory = Callable[..., Memory]
 _TASKS = [f"task {word} of the {part}" for word in ("one", "two", "three") for part in ("east", "west")]

@@ -1,4 +1,4 @@
-"""Checks of ``check_memory``: what is written, who sees it, and that it is all or nothing."""
+"""Promises of a memory: what is written, who sees it, and that it is all or nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.maintenance.verify import verify
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.testing.memory_credit import OPEN, close_to, make, refused
+
+from .credit import OPEN, close_to, make, refused
 
 Factory = Callable[..., Memory]
 
