@@ -26,11 +26,10 @@ MEMORY = {
 """Pages of memory systems, and the arm of the grids that each one is."""
 ELSEWHERE = {
     "ts_llm": "[a small network and SmolLM2-135M on sums and the Game of 24](../results/search-learning.md), "
-    "and searching with a value of known noise, [search against voting](../results/search-noisy-oracle.md)",
-    "openr": "[finding the first wrong step](../results/search-first-error.md), and process rewards on "
-    "[a small network](../results/search-learning.md)",
+    "and searching with a value of known noise, [search against voting](../results/search-deep.md)",
+    "openr": "[finding the first wrong step, and process rewards on a small network](../results/search-learning.md)",
     "memento": "one correction in five wrong on the real model, [the analyst](../results/analyst.md) (`cases`), a "
-    "[text world](../results/text-world.md), and [its estimates in synthetic worlds](../results/memento.md)",
+    "[text world](../results/text-world.md), and [its estimates in synthetic worlds](../results/memory-worlds.md)",
     "satori": "that it learns, on a toy of three letters (`tests/unit/algos/test_evolving_systems.py`)",
     "b_coder": "that it learns, on a tiny model and four programs (`tests/unit/algos/test_dueling_q.py`), and by hand "
     "on `program:easy` (135M, one seed, [log](../../LOG.md))",

@@ -3,7 +3,7 @@
     python benchmarks/memory_worlds.py --seeds 10 --out benchmarks/results/memory_worlds.json [--quick]
 
 A row is one world under one policy; it is written when its seeds are done, and rows that are there are not run again,
-so the table can be stopped and continued. ``--render`` writes docs/results/memory-worlds.md from the result file.
+so the table can be stopped and continued. ``worlds_page.py`` writes the page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.memory.policies import to_dict
 
 HERE = Path(__file__).parent
-DOC = HERE.parent / "docs" / "results" / "memory-worlds.md"
+SOURCE = HERE / "results" / "memory_worlds.json"
 ALL = ("none", "random", "rag", "memp", "memrl", "memq", "memlift", "oracle")
 FEW = ("rag", "memrl", "memq", "memlift")
 
@@ -81,35 +81,7 @@ CHAINS: dict[str, tuple[str, dict[str, Any]]] = {
     "chain, half the edges wrong": ("parents are wrong with probability .5", {"wrong_edges": 0.5}),
     "chain, all edges wrong": ("every parent is the wrong one", {"wrong_edges": 1.0}),
 }
-BANDIT_COLUMNS = (
-    "regret",
-    "regret_late",
-    "first",
-    "frozen",
-    "separation",
-    "separation_companion",
-    "coverage",
-    "forgetting",
-    "shown",
-)
-CHAIN_COLUMNS = ("success", "late", "first_good", "first_bad", "first_choice", "last_choice")
-MEANING = {
-    "regret": "mean shortfall to the oracle's probability of success, exploration and omission included",
-    "regret_late": "the same in the second half",
-    "first": "success at the first encounter of each task",
-    "frozen": "success on held-out tasks afterwards, without exploration or omission",
-    "separation": "probability that the good memory has the higher value than another of its cluster (AUC)",
-    "separation_companion": "the same against companions only",
-    "coverage": "share of the clusters' memories credited",
-    "forgetting": "share of solved tasks that the next pass does not solve",
-    "shown": "memories in sight per task",
-    "success": "mean probability of success",
-    "late": "the same in the last quarter",
-    "first_good": "change of value of the good memory at the first stage",
-    "first_bad": "of the bad one",
-    "first_choice": "share of first stages where the good memory is shown in the end (chance: .5)",
-    "last_choice": "the same at the last stage",
-}
+COLUMNS = (*FEW[:-1], "memq γ.8 λ.9", "memlift")
 
 
 def main() -> None:
@@ -117,20 +89,21 @@ def main() -> None:
     a = _arguments()
     path = Path(a.out)
     rows = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
-    if not a.render:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        redo = set(a.redo)
-        for cell in _cells(a.seeds, a.quick):
-            key = {k: cell[k] for k in ("world", "arm", "options", "policy", "seeds")}
-            done = any(all(row[k] == v for k, v in key.items()) for row in rows)
-            if done and cell["preset"] not in redo:
-                continue
-            rows = [r for r in rows if (r["world"], r["arm"]) != (cell["world"], cell["arm"])]
-            rows.append(_run(cell))
-            print(_line(rows[-1]), flush=True)
-            write_atomic(path, dump({"benchmark": "memory_worlds", "rows": rows}, indent=1) + "\n")
-    if not a.quick:
-        write_page(rows, Path(a.page))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    redo = set(a.redo)
+    for cell in _cells(a.seeds, a.quick):
+        key = {k: cell[k] for k in ("world", "arm", "options", "policy", "seeds")}
+        done = any(all(row[k] == v for k, v in key.items()) for row in rows)
+        if done and cell["preset"] not in redo:
+            continue
+        rows = [r for r in rows if (r["world"], r["arm"]) != (cell["world"], cell["arm"])]
+        rows.append(_run(cell))
+        print(_line(rows[-1]), flush=True)
+        write_atomic(path, dump({"benchmark": "memory_worlds", "rows": rows}, indent=1) + "\n")
+    if path == SOURCE and not a.quick:
+        import worlds_page
+
+        worlds_page.main()
 
 
 def _cells(n_seeds: int, quick: bool) -> list[dict[str, Any]]:
@@ -212,67 +185,53 @@ def _line(row: dict[str, Any]) -> str:
     return f"{row['world']:26} {row['arm']:14} {row['seconds']:6.1f} s  {m}"
 
 
-def write_page(rows: list[dict[str, Any]], page: Path) -> None:
-    """The result file as a page of tables."""
-    out = [
-        "# Memory worlds: which recall policy finds what helps",
+def section(rows: list[dict[str, Any]]) -> list[str]:
+    """The part of docs/results/memory-worlds.md: one line a world."""
+    commits = {r["commit"]["id"][:10] + " (dirty)" * r["commit"]["dirty"] for r in rows if r["commit"]}
+    return [
+        "`memlift` is by the rule before failures were blamed by record ([memlift](../memlift.md)). It pays nothing "
+        "to what was recalled before: in the chains, where only the last stage is settled, it learns nothing of the "
+        "first.",
         "",
-        "<!-- generated by benchmarks/memory_worlds.py from benchmarks/results/memory_worlds.json; do not edit -->",
+        *_table(rows, "bandit", "regret_late", "regret, second half"),
         "",
-        "Two synthetic worlds in which the right credit is known (`benchmarks/synthetic_worlds.py`), run through the",
-        "real `Memory` with its SQLite store. All choose among the same candidates (cosine above .3, ten of them) and",
-        "show at most three memories (one in the chains). Mean over seeds with the 95 % bootstrap interval. `rag` =",
-        "similarity alone, `memp` = MemRL's pool without values, `memlift` = ours, `oracle` = the good memory alone.",
+        "Lower is better; mean shortfall to the oracle's probability of success, 95 % bootstrap over seeds.",
         "",
-        "`memlift` pays ancestors nothing: in the chains, where only the last stage is settled, it learns nothing of",
-        "the first. Its rows are of the rule before failures were blamed by record (docs/memlift.md).",
+        *_table(rows, "chain", "late", "success, last quarter"),
         "",
+        "Higher is better. Memories in chains stand on one another, and the reward comes at the last of four stages.",
+        "",
+        f"`python benchmarks/memory_worlds.py --seeds 5`; commits {', '.join(sorted(commits))}. Controls (no memory, "
+        "random, oracle) and other measures: [memory_worlds.json](../../benchmarks/results/memory_worlds.json).",
     ]
-    for kind, columns in (("bandit", BANDIT_COLUMNS), ("chain", CHAIN_COLUMNS)):
-        some = [r for r in rows if r["kind"] == kind]
-        for world in dict.fromkeys(r["world"] for r in some):
-            out += _table(world, [r for r in some if r["world"] == world], columns)
-        out += ["", "Columns: " + "; ".join(f"**{c}** {MEANING[c]}" for c in columns) + ".", ""]
-    out += _source(rows)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text("\n".join(out) + "\n", encoding="utf-8")
 
 
-def _table(world: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> list[str]:
-    columns = tuple(c for c in columns if any(r["metrics"].get(c) for r in rows))
-    out = [f"### {world}", "", f"{rows[0]['about']}; {len(rows[0]['seeds'])} seeds.", ""]
-    out += ["| policy | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for row in rows:
-        out.append(f"| {row['arm']} | " + " | ".join(_cell(row["metrics"].get(c)) for c in columns) + " |")
-    return [*out, ""]
+def _table(rows: list[dict[str, Any]], kind: str, measure: str, title: str) -> list[str]:
+    found: dict[str, dict[str, Any]] = {}
+    for row in (r for r in rows if r["kind"] == kind):
+        found.setdefault(row["world"], {})[row["arm"]] = row
+    columns = [arm for arm in COLUMNS if any(arm in by_arm for by_arm in found.values())]
+    out = [f"| {title} | seeds | " + " | ".join(columns) + " |", "|---" * (len(columns) + 2) + "|"]
+    for world, by_arm in found.items():
+        one = by_arm["rag"]
+        cells = [_cell(by_arm[arm]["metrics"].get(measure)) if arm in by_arm else "" for arm in columns]
+        out.append(f"| {world}: {one['about']} | {len(one['seeds'])} | {' | '.join(cells)} |")
+    return out
 
 
 def _cell(metric: dict[str, Any] | None) -> str:
     if not metric:
         return "–"
     lo, hi = metric["ci95"]
-    interval = "" if lo is None or lo != lo or lo == hi else f" [{lo:.3f}, {hi:.3f}]"
-    return f"{metric['mean']:.3f}{interval}"
-
-
-def _source(rows: list[dict[str, Any]]) -> list[str]:
-    used = [r["commit"] for r in rows if r["commit"]]
-    commits = sorted({f"`{c['id'][:12]}`{' with uncommitted changes' if c['dirty'] else ''}" for c in used})
-    found = [r["machine"] for r in rows]
-    machines = sorted({f"{m['cpu']}, {m['cores']} cores, Python {m['python']}" for m in found})
-    commands = ", ".join(sorted({f"`{r['command']}`" for r in rows}))
-    minutes = sum(r["seconds"] for r in rows) / 60
-    return [f"{commands}; commit {', '.join(commits)}; {minutes:.1f} minutes on {'; '.join(machines)}."]
+    return f"{metric['mean']:.3f}" + ("" if lo is None or lo != lo or lo == hi else f" [{lo:.3f}, {hi:.3f}]")
 
 
 def _arguments() -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--seeds", type=int, default=10, help="seeds 0..N-1 (fewer in the expensive rows)")
-    p.add_argument("--out", default=str(HERE / "results" / "memory_worlds.json"))
-    p.add_argument("--page", default=str(DOC))
+    p.add_argument("--out", default=str(SOURCE))
     p.add_argument("--quick", action="store_true", help="two passes, small banks, no page: does it run?")
     p.add_argument("--redo", nargs="*", default=[], help="policies whose rows are run again (their code has changed)")
-    p.add_argument("--render", action="store_true", help="only write the page")
     return p.parse_args()
 
 

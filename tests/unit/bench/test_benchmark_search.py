@@ -43,7 +43,7 @@ def test_several_seeds_stand_in_one_file_and_go_on(scripts, tmp_path, monkeypatc
     told = json.loads(out.read_text())["words"]
     assert told["seeds"] == [0, 1] and told["ways"]["greedy"]["seeds"] == [0.0, 1.0]
     assert told["ways"]["greedy"]["mean"] == 0.5 and told["ways"]["greedy"]["ci95"] == [0.0, 1.0]
-    page = scripts.search_pages.tasks_page({"words": told})
+    page = "\n".join(scripts.search_pages.tasks_section({"words": told}))
     assert "seeds 0, 1" in page and "| greedy | 50 % | [0, 100] | 1 |" in page and "| likeliest | 100 % |" in page
 
 

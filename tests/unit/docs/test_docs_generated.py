@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 @pytest.fixture(autouse=True)
@@ -22,25 +23,11 @@ def test_the_speed_page_is_that_of_its_result_file():
 
 
 def test_the_pages_of_searches_are_those_of_their_result_files():
-    module = importlib.import_module("search_pages")
-    noisy, speed = (module.noisy_page, module.NOISY), (module.speed_page, module.SPEED)
-    first = (module.first_error_page, module.FIRST)
-    pages = {"search-noisy-oracle.md": noisy, "search-speed.md": speed, "search-first-error.md": first}
-    pages["search-budgets.md"] = (module.budgets_page, module.BUDGETS)
-    pages["search-tasks.md"] = (module.tasks_page, module.TASKS)
-    for page, (made, source) in pages.items():
-        assert (module.DOCS / page).read_text("utf-8") == made(json.loads(source.read_text("utf-8")))
-
-
-def test_the_page_of_systems_that_learn_to_search_is_that_of_its_result_file():
-    module = importlib.import_module("search_learning_page")
-    assert module.PAGE.read_text("utf-8") == module.page(json.loads(module.SOURCE.read_text("utf-8")))
-
-
-def test_the_page_of_deep_tasks_is_that_of_its_result_files():
-    module = importlib.import_module("search_deep_page")
-    found = (json.loads(path.read_text("utf-8")) for path in (module.DEPTH, module.CHORES, module.LABELS))
-    assert (module.DOCS / "search-deep.md").read_text("utf-8") == module.page(*found)
+    deep, learned = (importlib.import_module(name) for name in ("search_deep_page", "search_learning_page"))
+    found = (json.loads(path.read_text("utf-8")) for path in (deep.NOISY, deep.DEPTH, deep.CHORES))
+    assert (deep.DOCS / "search-deep.md").read_text("utf-8") == deep.page(*found), "run benchmarks/search_pages.py"
+    found = (json.loads(path.read_text("utf-8")) for path in learned.SOURCES)
+    assert learned.PAGE.read_text("utf-8") == learned.page(*found), "run benchmarks/search_pages.py"
 
 
 def test_the_pages_of_memories_are_those_of_their_result_files():
@@ -133,11 +120,25 @@ def test_the_page_of_games_is_that_of_its_result_file():
     )
 
 
-def test_the_page_of_memento_is_that_of_its_result_file():
-    module = importlib.import_module("memento")
-    assert module.PAGE.read_text("utf-8") == module.page(module.rows(module.RESULTS)), (
-        "run benchmarks/memento.py --page"
-    )
+def test_the_page_of_worlds_is_that_of_its_result_files():
+    module = importlib.import_module("worlds_page")
+    assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/worlds_page.py"
+
+
+@pytest.mark.parametrize("name", ["attack", "peers"])
+def test_the_pages_of_attacks_and_peers_are_those_of_their_result_files(name):
+    module, found = importlib.import_module(f"{name}_page"), json.loads((RESULTS / f"memory_{name}.json").read_text())
+    written = (ROOT / "docs" / "results" / f"memory-{name}.md").read_text("utf-8")
+    assert written == module.text(found["rows"] if name == "attack" else found), f"memory_{name}.py --render"
+
+
+def test_every_page_of_results_is_in_the_navigation_and_links_to_its_numbers():
+    """A page that no menu names is found by nobody, and details that are not on it are in its result file."""
+    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
+    for page in (ROOT / "docs" / "results").glob("*.md"):
+        linked = re.findall(r"\]\(\.\./\.\./benchmarks/results/([\w.]+)\)", page.read_text("utf-8"))
+        assert f"- results/{page.name}" in menu and linked, page.name
+        assert all((RESULTS / name).exists() for name in linked), page.name
 
 
 def test_every_system_has_a_page_and_no_page_needs_a_drawing_program():
