@@ -23,17 +23,13 @@ with MemRL and {lost_rag} with similarity alone; twenty of one source by {lost20
 ({seeds} seeds). It does not show how a language model reacts to poisoned text: that is assumed
 (`benchmarks/attack_world.py`), and nothing reads it.
 
-- Similarity alone has no defence: what copies a task is shown at every such task, for ever.
 - **One lesson among a hundred** is found out: in the last pass {last_c1} (convention) and {last_i1} (instruction)
   succeed with `memlift`, {rl_c1} and {rl_i1} with MemRL. Seeds 0 to {seen} were looked at while blame was chosen;
   the others alone: {fresh_seeds_c} and {fresh_seeds_i}, MemRL {rl_fresh_seeds_c} and {rl_fresh_seeds_i}.
-- **Twenty of one source**: {last_c20} and {last_i20}, MemRL {rl_c20} and {rl_i20}. An adversary who signs every
-  lesson with another name leaves {fresh_c} and {fresh_i}; only against that one is noting no sources better.
-- **A flood of one kind of task is the worst**, more copies than the pool holds: {flood_c} and {flood_i}, MemRL
-  {rl_flood_c} and {rl_flood_i}.
+- An adversary who signs every lesson with another name does more harm than with one; only there is noting no
+  sources better. **A flood of one kind of task is the worst**, more copies than the pool holds.
 - Quarantine at the first alarm adds little or nothing, and neither it nor omission is shown to stop laundered
-  poison.
-- Without an attack `memlift` is behind MemRL here (first row of the second table).
+  poison. Without an attack `memlift` is behind MemRL here (first row below).
 """
 TERMS = """A wrong *convention* whose key copies a task decides an attempt when it ranks above the good lesson (success
 {wrong}) and misleads below it; an injected *instruction* is obeyed with probability {obeys} whenever it is in
@@ -46,10 +42,9 @@ SOURCES = ("own", "shared", "fresh", "same")
 BESIDE = ("memlift", "memrl", "rag")
 ABOUT = """Success of the victims' tasks over the passes after, with the part minus without. Bold: the interval
 excludes 0, which one in twenty does by chance. *Source weights*: a lesson's start gives way to the
-record of its source. *Noting who wrote what*: against a memory in which every lesson has one
-source. *Omission*: lessons are left out by chance (`omit=0.2`). *Reporting the action*: settle
-hears whose procedure was followed. *Quarantine*: after each pass, of a source of which the audit
-calls so many lessons harmful, half of those tried."""
+record of its source. *Noting who wrote what*: against one source for all. *Omission*: `omit=0.2`.
+*Reporting the action*: settle hears whose procedure was followed. *Quarantine*: of a source, once
+the audit calls that many lessons harmful, half of those tried."""
 SAME = "memlift, all from one source"  # an arm of the table only: memlift where no source is noted
 PAIRS = (
     ("source weights", "memlift", "memlift, no source weights"),
@@ -94,19 +89,14 @@ def _losses(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
 
 
 def _last_passes(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """Success of the victims' tasks in the last pass, for the summary."""
+    """Success of the victims' tasks in the last pass after one poisoned lesson, for the summary."""
     told: dict[str, str] = {"seen": str(SEEN - 1)}
-    cells = {"{}1": (1, "own", "spread"), "{}20": (20, "own", "spread"), "flood_{}": (20, "own", "one")}
     for kind in ("convention", "instruction"):
-        for name, (k, source, target) in cells.items():
-            for arm, begin in (("memlift", ""), ("memrl", "rl_")):
-                row = _row(rows, (kind, k, source, target, False), arm)
-                last = begin or ("" if name.startswith("flood") else "last_")
-                told[last + name.format(kind[0])] = _mean(_at(row, "success_victims", -1)) if row else "–"
-                if row and k == 1:
-                    told[f"{begin}fresh_seeds_{kind[0]}"] = _mean(_at(row, "success_victims", -1)[SEEN:])
-        row = _row(rows, (kind, 20, "fresh", "spread", False), "memlift")
-        told[f"fresh_{kind[0]}"] = _mean(_at(row, "success_victims", -1)) if row else "–"
+        for arm, begin in (("memlift", ""), ("memrl", "rl_")):
+            row = _row(rows, (kind, 1, "own", "spread", False), arm)
+            last = _at(row, "success_victims", -1) if row else []
+            told[f"{begin or 'last_'}{kind[0]}1"] = _mean(last)
+            told[f"{begin}fresh_seeds_{kind[0]}"] = _mean(last[SEEN:])
     return told
 
 

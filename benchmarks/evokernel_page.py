@@ -30,9 +30,9 @@ least {gain} times as fast as naive C, confirmed. *Best*: geometric mean of the 
 nothing was right. *Gain*: best over first right program, median and quartiles. *At equal tokens*:
 faster with as many tokens as the cheapest arm of a seed. p: of *faster* against `evokernel`
 (transferred, where there is one), exact McNemar, not corrected. Transferred: with the memory that a
-run on other kernels left. Kernels of all seeds count together, each for itself (Wilson's 95 %),
-though some are drawn twice and those of a run share a memory. Attempts are equal, tokens (an
-attempt, with the prompt) are not. [What arms and gates are](../kernels.md).
+run on other kernels left. Kernels count each for itself (Wilson's 95 %), though some are drawn
+twice and those of a run share a memory. Attempts are equal, tokens (an attempt, with the prompt)
+are not. [What arms and gates are](../kernels.md).
 
 † judged before 4582fe00, by inputs that hid more faults, of the kind that `fast-math` makes; all arms were judged
 before 7be2b3fe, since when no piece of a timed input comes again. ‡ judged before b19d554b, with usual numbers

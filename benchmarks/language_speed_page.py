@@ -78,8 +78,8 @@ def bench(found: dict[str, Any]) -> list[str]:
         "## Beside the plain pattern",
         "",
         f"`{found['command']}` at commit {found['commit']['id'][:10]}, {_link(BENCH)}: transformers' `generate` and a "
-        "row a completion with logits only where tokens are predicted, the same network, optimizer, loss. Process "
-        f"seconds, medians of {r['rounds']} rounds. {_machine(found, r['load_before'][0])}",
+        f"row a completion, the same network, optimizer, loss. Process seconds, medians of {r['rounds']} rounds. "
+        f"{_machine(found, r['load_before'][0])}",
         "",
         "| trained | | plain, float32 | ours, float32 | ours, bfloat16 | plain / ours | plain / bfloat16 |",
         "|---|---|---|---|---|---|---|",

@@ -94,12 +94,11 @@ SECTIONS = (
         "learns alone for six updates, `-critic-more` for three and in 40 passes. In food most greedy attempts "
         "repeat the likeliest command: look at those that were drawn.",
         PATH,
-        "Credit of the same two attempts by several rules, recomputed from a run of POAD with its critic and "
-        "discount (`python benchmarks/credit_picture.py`). In the success the wasted first command is worth about "
-        "nothing to POAD, and as much as the others to GRPO; NTPO blames all commands but the last. In the failure "
-        "all rules blame the last command most or as much as the others, the only right one: it stands where the "
-        "punishment came.\n\n![Two attempts, each token coloured by its credit under POAD, NTPO, PPO over whole "
-        "actions, and GRPO](token-credit.svg)",
+        "Credit of two attempts by several rules, with POAD's critic (`python benchmarks/credit_picture.py`): in the "
+        "success the wasted first command is worth about nothing to POAD, as much as the others to GRPO, and NTPO "
+        "blames all but the last; in the failure all blame the last command most or as much, the only right one, "
+        "where the punishment came.\n\n![Two attempts, each token coloured by its credit under POAD, NTPO, PPO over "
+        "whole actions, and GRPO](token-credit.svg)",
     ),
     Section(
         "marft_pair",

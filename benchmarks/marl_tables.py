@@ -140,12 +140,11 @@ def robots(rows: Sequence[Row]) -> list[str]:
     return [
         *returns(rows),
         "",
-        "Ant is paid for every step upright: only what is above no action is walking (`benchmarks/marl_idle.py`). "
-        "Published curves end at 10,000,000 steps, read off their charts: HalfCheetah 6x1 at 9,000 (MAT), 4,400 "
-        "(HAPPO) and 2,100 to 3,500 (MAPPO); Ant 4x2 at 1,970 (HAPPO) and 780 (MAPPO) in HAPPO's paper, at 5,850 and "
-        f"5,900 in HARL's later charts. Ours stop at {most:,} steps, {most / 1e5:.0f} % of that: they neither confirm "
-        "nor refute those ends, nor would longer runs meet them exactly (there version v2 and other observations, "
-        "here v5 and what gymnasium-robotics shows an agent).",
+        "Ant is paid for every step upright: only what is above no action is walking. Published curves, read off "
+        "their charts, end after 10,000,000 steps at 9,000 (MAT), 4,400 (HAPPO) and 2,100 to 3,500 (MAPPO) in "
+        "HalfCheetah 6x1, at 1,970 (HAPPO) and 780 (MAPPO) or 5,850 and 5,900 (HARL's later charts) in Ant 4x2, with "
+        f"version v2 and other observations than here. Ours stop at {most:,}, {most / 1e5:.0f} % of that: they "
+        "neither confirm nor refute those ends.",
     ]
 
 

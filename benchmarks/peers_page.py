@@ -21,13 +21,11 @@ Evolvent does not (facts extracted by a language model, dozens of back ends, fil
 not measured.
 
 - Where Evolvent is behind: sqlite-vec is filled several times faster, takes less than half the disk and is cheaper
-  to search with a thousand items (no full-text index, no history, no receipt); LangGraph's in-memory store changes
-  a value faster than anything that writes; at a hundred thousand chroma's search is a little cheaper and finds a
+  to search with a thousand items (no full-text index, history or receipt); LangGraph's in-memory store changes a
+  value faster than anything that writes; at a hundred thousand chroma's search is a little cheaper and finds a
   little less.
-- Only Evolvent writes a durable receipt at every search and a ledger row at every update; mem0 asks for the
-  embedding of the unchanged text again to change a number, LangGraph rewrites the item.
-- mem0's local store and LangGraph's in-memory store cannot be shared, and become slow and large; LangGraph's SQLite
-  store and sqlite-vec read all vectors at each search: small in memory, slow.
+- Only Evolvent writes a durable receipt at every search and a ledger row at every update. To change a number mem0
+  asks for the embedding of the unchanged text again.
 """
 COLUMNS = (
     ("bulk_add_per_cpu_s", "bulk add, items/s"),
@@ -127,11 +125,10 @@ def _sizes(speed: Sequence[dict[str, Any]]) -> list[str]:
     return [
         *out,
         "",
-        "Processor time (all threads), medians. Behind the stroke: of searches the ratio to the bare product of "
-        "matrix and query over the same vectors, timed in turn in the same process; of writes the same on the clock, "
-        "with the waiting for the disk. *Recall*: search of Evolvent's default policy `memlift`, with its receipt "
-        "(`search` is by `rag`). Evolvent's rows were measured again beside more other work (commit dc1824b, load "
-        "8): what is on the clock is to its disadvantage.",
+        "Processor time, medians; behind the stroke of searches the ratio to the bare product of matrix and query, "
+        "timed in turn, of writes the time on the clock, with the waiting for the disk. *Recall*: search of "
+        "Evolvent's default policy `memlift`, with its receipt (`search` is by `rag`). Evolvent's rows were measured "
+        "again beside more other work (commit dc1824b, load 8): what is on the clock is to its disadvantage.",
         "",
     ]
 

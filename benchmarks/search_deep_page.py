@@ -94,12 +94,11 @@ def _depth(told: dict) -> list[str]:
         "",
         *lines,
         "",
-        "A search by the depth of a solution, minus a vote over samples by the outcome model, points, 95 % interval "
-        "of the difference (unpaired; **bold**: without 0). A scripted policy writes steps, a wrong one is never "
-        "mended; either each step is right with a fixed chance (then deep tasks are harder), or the whole answer is. "
-        "The value of a state is 1 where all its steps are right, plus noise that belongs to the state; at an end it "
-        f"is the outcome model. Every way may write {told['answers']} answers' steps; {n} tasks a cell. "
-        f"{_source(told, DEPTH)}",
+        "By the steps of a solution: a search minus a vote over samples by the outcome model, points, 95 % interval "
+        "(unpaired; **bold**: without 0). A scripted policy never mends a wrong step; each step is right with a "
+        "fixed chance (then deep tasks are harder), or the whole answer is. A state's value is 1 where all its steps "
+        "are right, else 0, plus noise of its own; at an end it is the outcome model. Every way may write "
+        f"{told['answers']} answers' steps; {n} tasks a cell. {_source(told, DEPTH)}",
     ]
 
 
@@ -166,11 +165,11 @@ def _chores(told: dict) -> list[str]:
         *lines,
         "",
         "`household:chores`, no model, percent of tasks done, 95 % interval. *Done*: the share of the goal that "
-        "holds now; it gets less when a door is opened, and nothing can be put away through a shut one. *Distance*: "
-        "the share of the shortest way that is behind, a control that knows the future. The policy gives the command "
-        f"of the shortest way with the chance of its skill, otherwise any. Every way may give {told['budget']} "
-        f"commands; *one step ahead* takes the best of 16. {told['tasks']} held-out tasks for each of "
-        f"{len(told['seeds'])} seeds, 17 to 23 commands at best. {_source(told, CHORES)}",
+        "holds now, less when a door is open, through which alone things are put away. *Distance*: the share of the "
+        "shortest way that is behind, a control that knows the future. With the chance of its skill the policy gives "
+        f"the command of the shortest way, otherwise any. Every way may give {told['budget']} commands; *one step "
+        f"ahead* takes the best of 16. {told['tasks']} held-out tasks for each of {len(told['seeds'])} seeds, 17 to "
+        f"23 commands at best. {_source(told, CHORES)}",
     ]
 
 

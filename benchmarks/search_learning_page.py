@@ -72,15 +72,15 @@ def page(rows: list[dict], labels: list[dict], budgets: list[dict], tasks: dict,
         "",
         "Percent of held-out tasks solved by the policy alone, greedy unless sampled, 95 % interval over all seeds "
         f"({', '.join(map(str, sorted({row['seed'] for row in rows})))}). Runs of a task begin with the same weights "
-        "and have equal tokens (TS-LLM and expert iteration) or updates (OpenR, which also pays what a process "
-        f"reward model, trained before on OmegaPRM's labels, says of every line). {_made(rows)}",
+        "and have equal tokens, or updates (OpenR, which also pays what a process reward model that learned "
+        f"OmegaPRM's labels says of every line). {_made(rows)}",
         "",
         "## What the learned values are worth",
         "",
         *_search_table(rows),
         "",
         "By the policy and the value that TS-LLM left, at equal tokens. *Oracle*: a right answer was among those "
-        "found. *Ranks*: of the pairs of a right and a wrong answer to one question, in how many the right one has "
+        "found. *Ranks*: of the pairs of a right and a wrong answer to a question, in how many % the right one has "
         "the higher value. *Judge*: the model's own word, paid from the same budget; *rollouts*: an oracle that pays "
         "for its samples. The rows of sums with 0.3M are from before samples were given room to be finished and a "
         "vote took the first path to its answer; the next table is from after.",
@@ -191,18 +191,18 @@ def _labels(rows: list[dict]) -> list[str]:
     return [
         *lines,
         "",
-        "Means over seeds, in brackets each; sums of five one-digit numbers, networks of .3M parameters, held-out "
-        "chains of the policy up to the first wrong line. *F1* as in ProcessBench: wrong chains whose first error is "
-        "found, right ones without one. The process reward model begins as a network that knows all sums and learns "
-        "true labels; *probability* is of a line by a network that learned more worked sums, without a label.",
+        "Means over seeds, in brackets each, on held-out chains of the policy up to the first wrong line. *F1* as in "
+        "ProcessBench: wrong chains whose first error is found, right ones without one. The process reward model "
+        "begins with all sums known and learns true labels; *probability* is of a line, by a network that learned "
+        "more worked sums and no label.",
         "",
         *_searches([row for row in rows if "searches" in row]),
         "",
         f"Percent right of {next(r for r in rows if 'searches' in r)['tasks']} held-out tasks a seed by the judges "
         f"with an AUC above .85, the tokens of {next(r for r in rows if 'searches' in r)['budget']} answers; in "
-        "brackets: a right answer was among those found. A process reward model learns nothing of lines behind a "
-        f"wrong one: *least* gives a state the least of its scores up to there, not the last. `{rows[0]['command']}` "
-        f"(commands in its head), commit {commits}, {file(LABELS)}.",
+        "brackets: a right answer was among those found. *Least*: a state has the least of its scores, not the last, "
+        f"since a process reward model learns nothing of lines behind a wrong one. `{rows[0]['command']}` (commands "
+        f"in its head), commit {commits}, {file(LABELS)}.",
     ]
 
 

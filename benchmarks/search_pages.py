@@ -60,7 +60,7 @@ def tasks_section(families: dict) -> list[str]:
         different = len({row["task"] for row in rows})
         drawn, tokens = (sum(row[key] for row in rows) / n for key in ("samples", "tokens"))
         notes.append(
-            f"*{family}*: {n} held-out tasks ({different} different) of `{told['env']}`, {told['model']}, seeds "
+            f"*{family}*: {n} tasks ({different} different) of `{told['env']}`, {told['model']}, seeds "
             f"{', '.join(map(str, seeds))}, {drawn:.1f} samples and {tokens:.0f} tokens a task"
         )
         for way, one in told["ways"].items():
@@ -72,9 +72,9 @@ def tasks_section(families: dict) -> list[str]:
     return [
         *lines,
         "",
-        "All ways but the greedy one choose among the same samples; *oracle*: a right answer was among them. Means "
-        "over seeds with Student's interval; p: exact McNemar against the majority, each task once, not corrected. "
-        f"{'; '.join(notes)}. Temperature {told['temperature']:g}, commit {told['commit']['id'][:10]}, {file(TASKS)}.",
+        "All but the greedy way choose among the same samples; *oracle*: a right one was among them. Means over "
+        f"seeds, Student's interval; p: exact McNemar against the majority, not corrected. {'; '.join(notes)}. "
+        f"Temperature {told['temperature']:g}, commit {told['commit']['id'][:10]}, {file(TASKS)}.",
     ]
 
 
@@ -146,8 +146,7 @@ def budgets_section(rows: list[dict]) -> list[str]:
         *lines,
         "",
         f"Percent right over seeds {', '.join(map(str, seeds))}, {rows[0]['settings']['tasks']} held-out tasks each; "
-        "in brackets: a right answer was among those found. *Ranks*, at the largest budget: of the pairs of a right "
-        "and a wrong answer to one question, in how many the right one has the higher value, in %. The world: "
+        "in brackets: a right answer was found. *Ranks*: as above, at the largest budget. The world: "
         f"`{rows[0]['settings']['env']}`, a network of 0.3M parameters; {answer} tokens an answer. *Likelihood*: mean "
         "log-probability; *prm*: a process reward model that learned OmegaPRM's labels of the same policy (AUC "
         f"{', '.join(format(one['value_auc'], '.2f') for one in prm)}). Until commit 23745d99 a tree's first moves "
@@ -209,10 +208,9 @@ def speed_section(told: dict) -> list[str]:
             for name, who in TOYS.items()
         ],
         "",
-        "MCTS-Rollout over lines of `game24`, SmolLM2-135M: eight tasks side by side, four simulations each under "
-        "way, against one task, simulation and completion at a time, the pattern of the released code (TS-LLM, "
-        "OpenR). In the toy game mctx, a game compiled with its tree, is faster; where it has to ask Python for a "
-        f"value, as it would have to ask a model, one tree is about as fast. `{told['command']}`, commit "
+        "MCTS-Rollout over lines of `game24`, SmolLM2-135M: eight tasks and four simulations each under way, against "
+        "one at a time, as in released code. In the toy game mctx, which compiles it with the tree, is faster; where "
+        f"it asks Python for a value, one tree is about as fast. `{told['command']}`, commit "
         f"{told['commit']['id'][:10]}, {told['machine']['cores']} cores of an {told['machine']['cpu']}, one thread, "
         f"load before {found['load_before'][0]:g}, {file(SPEED)}.",
     ]
@@ -237,12 +235,11 @@ def noisy_section(found: dict) -> list[str]:
         *lines,
         "",
         "Game of 24 by enumeration, no model; percent right, 95 % interval. The policy writes a legal line, with the "
-        "chance of its *skill* one from which 24 can still be reached; every way may write as many *lines* for a "
-        "puzzle. The value of a state is 1 where 24 can be reached and 0 where not, plus normal noise, the same each "
-        f"time; finished answers are judged by it, too. Of {n} searches (four in each skill and budget) so many have "
-        f"a lower end above the best choice among samples, and a mean above an oracle over samples, by AUC: {counts}. "
-        f"`{found['command']} --tasks {found['tasks']}`, {found['tasks']} puzzles for each of {len(found['seeds'])} "
-        f"seeds, commit {found['commit']['id'][:10]}, {file(NOISY)}.",
+        "chance of its *skill* one from which 24 can still be reached; every way may write as many *lines*. A "
+        "state's value is 1 where 24 can be reached, else 0, plus normal noise, the same each time; it judges "
+        f"finished answers, too. Of {n} searches so many have a lower end above the best choice among samples, and a "
+        f"mean above an oracle's, by AUC: {counts}. `{found['command']} --tasks {found['tasks']}`, {found['tasks']} "
+        f"puzzles for each of {len(found['seeds'])} seeds, commit {found['commit']['id'][:10]}, {file(NOISY)}.",
     ]
 
 

@@ -129,7 +129,9 @@ def test_the_page_of_worlds_is_that_of_its_result_files():
 def test_the_pages_of_attacks_and_peers_are_those_of_their_result_files(name):
     module, found = importlib.import_module(f"{name}_page"), json.loads((RESULTS / f"memory_{name}.json").read_text())
     written = (ROOT / "docs" / "results" / f"memory-{name}.md").read_text("utf-8")
-    assert written == module.text(found["rows"] if name == "attack" else found), f"memory_{name}.py --render"
+    assert written == module.text(found["rows"] if name == "attack" else found), (
+        f"write it by benchmarks/{name}_page.py"
+    )
 
 
 def test_every_page_of_results_is_in_the_navigation_and_links_to_its_numbers():
