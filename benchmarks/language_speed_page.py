@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from speed import command_of
+
 HERE = Path(__file__).parent
 BENCH, TRL = HERE / "results" / "bench_language.json", HERE / "results" / "language_trl.json"
 PAGE = HERE.parent / "docs" / "results" / "language-speed.md"
@@ -77,7 +79,7 @@ def bench(found: dict[str, Any]) -> list[str]:
     lines = [
         "## Beside the plain pattern",
         "",
-        f"`{found['command']}` at commit {found['commit']['id'][:10]}, {_link(BENCH)}: transformers' `generate` and a "
+        f"{command_of(found)} at commit {found['commit']['id'][:10]}, {_link(BENCH)}: transformers' `generate` and a "
         f"row a completion, the same network, optimizer, loss. Process seconds, medians of {r['rounds']} rounds. "
         f"{_machine(found, r['load_before'][0])}",
         "",

@@ -81,7 +81,8 @@ SECTIONS = (
         "Rewards from execution",
         "In the loop and with the loss of GRPO, `outcome` pays 1 where all tests pass (GRPO), `graded` by how far a "
         "program came (CodeRL), `test-weighted` each test, hard and distinctive ones more (VeRPO); "
-        "[the rules](../programs.md). Equal attempts; float32, one H200.",
+        "[the rules](../programs.md). Equal attempts; float32; the first three on one H200, the others on one H100. "
+        "`immediate` ran without the warm-up of its critic that its page advises.",
         ("env", "system", "seeds", "before", "learning", "after", "sampled", "updates", "tokens"),
     ),
     Section(

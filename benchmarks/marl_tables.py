@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from speed import command_of
 
 from evolvent.formulas.statistics import iqm, stratified_bootstrap, student_interval
 
@@ -220,7 +221,7 @@ def table_of(algo: str) -> list[str]:
 
 
 def speed_page() -> str:
-    """``evolvent bench marl`` and the race with BenchMARL."""
+    """``python -m benchmarks.speed marl`` and the race with BenchMARL."""
     bench, race = (HERE / "results" / f"{name}.json" for name in ("bench_marl", "marl_benchmarl"))
     parts: list[str] = []
     if bench.exists():
@@ -247,7 +248,7 @@ def speed_page() -> str:
 def _bench(found: Row) -> list[str]:
     r = found["result"]
     out = [
-        f"`{found['command']}` at commit {found['commit']['id'][:10]}, {r['device']}, one thread, "
+        f"{command_of(found)} at commit {found['commit']['id'][:10]}, {r['device']}, one thread, "
         f"{found['machine']['cpu']}, load before {r['load_before'][0]}, "
         "[bench_marl.json](../../benchmarks/results/bench_marl.json). Milliseconds of this process, ratios are "
         "medians over rounds; acting: one step of 32 copies, update: one pass over 20 steps. *At most*: the ratio if "

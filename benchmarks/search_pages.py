@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from speed import command_of
+
 from evolvent.formulas.statistics import wilson
 
 HERE = Path(__file__).parent
@@ -210,7 +212,7 @@ def speed_section(told: dict) -> list[str]:
         "",
         "MCTS-Rollout over lines of `game24`, SmolLM2-135M: eight tasks and four simulations each under way, against "
         "one at a time, as in released code. In the toy game mctx, which compiles it with the tree, is faster; where "
-        f"it asks Python for a value, one tree is about as fast. `{told['command']}`, commit "
+        f"it asks Python for a value, one tree is about as fast. {command_of(told)}, commit "
         f"{told['commit']['id'][:10]}, {told['machine']['cores']} cores of an {told['machine']['cpu']}, one thread, "
         f"load before {found['load_before'][0]:g}, {file(SPEED)}.",
     ]

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from speed import command_of
+
 HERE = Path(__file__).parent
 SOURCE, PAGE = HERE / "results" / "bench_memory.json", HERE.parent / "docs" / "results" / "memory-speed.md"
 ROWS = (
@@ -65,7 +67,7 @@ def page(found: dict[str, Any]) -> str:
         "",
         f"Of its {len(r['checks'])} checks {len(missed)} are missed{': ' * bool(missed)}{'; '.join(missed)}. From "
         "about 100,000 distinct vectors on, a graph proposes and exact cosines decide; below, search is exact. "
-        f"`{found['command']}` at commit {found['commit']['id'][:10]}, {r['dim']} dimensions, {machine['cores']} "
+        f"{command_of(found)} at commit {found['commit']['id'][:10]}, {r['dim']} dimensions, {machine['cores']} "
         f"core{'s' * (machine['cores'] > 1)} of an {machine['cpu']}, load before {r['load_before'][0]}, "
         "[bench_memory.json](../../benchmarks/results/bench_memory.json).",
         "",
