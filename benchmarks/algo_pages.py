@@ -1,4 +1,4 @@
-"""The generated parts of docs/algos: the index, and each algorithm's rows of the result files.
+"""The generated parts of docs/algos, the index and each algorithm's rows of the result files, and of docs/search.md.
 
     python benchmarks/algo_pages.py
 
@@ -42,11 +42,12 @@ ELSEWHERE = {
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
+SEARCH = PAGES.parent / "search.md"
 
 
 def main() -> None:
     """Write the parts into the pages."""
-    for page in sorted(PAGES.glob("*.md")):
+    for page in [*sorted(PAGES.glob("*.md")), SEARCH]:
         page.write_text(filled(page.read_text("utf-8"), parts_of(page.stem)), "utf-8")
 
 
@@ -54,6 +55,8 @@ def parts_of(stem: str) -> dict[str, str]:
     """The generated parts of a page."""
     if stem == "README":
         return {"index": index()}
+    if stem == SEARCH.stem:
+        return {"searches": searches()}
     if stem in ELSEWHERE:
         return {"results": f"No table of its own yet; measured so far: {ELSEWHERE[stem]}."}
     if _choices(stem):
@@ -109,10 +112,25 @@ def index() -> str:
     return "\n".join(lines[:-1])
 
 
+def searches() -> str:
+    """A table with one row a search, from its module's first line and constants."""
+    lines = ["| search | answer by | paper | |", "|---|---|---|---|"]
+    for entry in catalogue.entries("search"):
+        told = entry.constants
+        answer, paper = told.get("AGGREGATE", "last_max"), told.get("PAPER", "")
+        lines.append(f"| `{entry.name}` | {answer} | {paper} | {_told(entry)} |")
+    return "\n".join(lines)
+
+
+def _told(entry: catalogue.Entry) -> str:
+    return entry.summary.partition(": ")[2] or entry.summary
+
+
 def _row(entry: catalogue.Entry) -> str:
     name = f"[`{entry.name}`]({entry.name}.md)" if (PAGES / f"{entry.name}.md").exists() else f"`{entry.name}`"
-    told, summary = entry.constants, entry.summary.partition(": ")[2] or entry.summary
-    return f"| {name} | {', '.join(told.get('LEVELS', ()))} | {told.get('STATUS')} | {told.get('PAPER')} | {summary} |"
+    told = entry.constants
+    levels = ", ".join(told.get("LEVELS", ()))
+    return f"| {name} | {levels} | {told.get('STATUS')} | {told.get('PAPER')} | {_told(entry)} |"
 
 
 if __name__ == "__main__":

@@ -39,7 +39,8 @@ from evolvent.models.language import model as language
 from evolvent.models.language.acting import Acting
 from evolvent.play.renderers import Plain
 from evolvent.runs.language.searching import line_ends
-from evolvent.runs.search.run import Seat, chosen, searched
+from evolvent.runs.search.outcome import chosen
+from evolvent.runs.search.run import Seat, searched
 
 RESULT, COMMAND = Path(__file__).parent / "results" / "search_prm_labels.json", "python benchmarks/search_prm_labels.py"
 ENV, LINES, SEEDS = "chain:steps=4,digits=1", 4, (0, 1, 2)

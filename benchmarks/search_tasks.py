@@ -28,7 +28,7 @@ from evolvent.models.served.acting import Served
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
 from evolvent.runs.search.grow import Grower
-from evolvent.runs.search.run import chosen
+from evolvent.runs.search.outcome import chosen
 from evolvent.search import best_of_n, values
 from evolvent.search.budget import Budget
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from evolvent.core.folder import RunFolder
 from evolvent.runs.search.config import SearchConfig
-from evolvent.runs.search.run import summarise
+from evolvent.runs.search.summary import summarise
 
 
 def sample_search_run(

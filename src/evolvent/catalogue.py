@@ -25,6 +25,7 @@ from evolvent.core.credit_rule import CreditRule, rule_of
 from evolvent.core.errors import BadInput, EvolventError, closest, missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.runs.kind import Kind
+from evolvent.search.ways import ways
 
 _LIGHT = ("evolvent.core.", "evolvent.formulas.")
 KEPT = "system"
@@ -348,7 +349,7 @@ def _load(name: str, others: Sequence[str]) -> ModuleType:
     if name not in known:
         hint = closest(name, [*known, *others])
         do = "see `evolvent list algos`"
-        if name in ("greedy", *_searches()):
+        if name in ways():
             do = f"it is a way to search: evolvent run search --search {name}"
         raise BadInput("unknown algorithm", got=name, expected=hint, where="evolvent", do=do)
     try:
@@ -367,6 +368,8 @@ def _import(package: str, name: str) -> ModuleType:
 
 
 def _modules(package: str) -> dict[str, Path]:
+    if package == "search":  # beside what they share
+        return ways()
     return _modules_at(package, tuple(importlib.import_module(f"evolvent.{package}").__path__))
 
 
@@ -378,12 +381,6 @@ def _modules_at(package: str, places: tuple[str, ...]) -> dict[str, Path]:
         rules = _modules("memory.rules").items()
         found |= {name: path for name, path in rules if "\nLEVEL = " in path.read_text(encoding="utf-8")}
     return found
-
-
-def _searches() -> list[str]:
-    """Ways to search, which are settings of one system: modules that grow a tree and say whose they are."""
-    found = {name: path.read_text(encoding="utf-8") for name, path in _modules("search").items()}
-    return [name for name, text in found.items() if "\nPAPER = " in text]
 
 
 @functools.cache

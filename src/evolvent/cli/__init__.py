@@ -21,7 +21,8 @@ evolvent {__version__} - agents that get better from what happens to them
 
   evolvent demo                                 an agent learns from being corrected: seconds, no model, no download
   evolvent run ALGO|file.py [--env ENV] [--model MODEL] [--seed N | --seeds N ...] [--out DIR] [--resume DIR] [--...]
-  evolvent list [algos|envs|models|credit]      what to use for what you have; or all there is, one line each
+  evolvent list [algos|envs|models|credit|search]
+                                                what to use for what you have; or all there is, one line each
   evolvent eval DIR [--episodes N] [--env ENV]  evaluate a run on held-out tasks, without learning
   evolvent compare DIR ... [--html FILE]        compare runs, with confidence intervals and paired tests
   evolvent runs DIR [--serve [PORT]]            the runs in a folder, on one page; --serve keeps it up to date

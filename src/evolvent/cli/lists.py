@@ -1,4 +1,4 @@
-"""`evolvent list`: what to use for what you have; algorithms, environments, models, credit rules."""
+"""`evolvent list`: what to use for what you have; algorithms, environments, models, credit rules, searches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _Tables = tuple[list[str], dict[str, list[list[object]]], list[str]]
 
 
 def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bool = False) -> None:
-    """What to use for what you have; or all algorithms, environments, models or credit rules.
+    """What to use for what you have; or all algorithms, environments, models, credit rules or searches.
 
     Args:
-        what: start, algos, envs, models, credit, or all of the last four.
+        what: start, algos, envs, models, credit, search, or all of the last five.
         plain: plain text output even on a terminal.
     """
-    kinds = ("algos", "envs", "models", "credit")
+    kinds = ("algos", "envs", "models", "credit", "search")
     if what not in ("start", *kinds, "all"):
         known = ("start", *kinds, "all")
         raise BadInput("nothing of that name", got=what, expected=closest(what, known), where="evolvent list")
@@ -31,7 +31,7 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bo
         if what == "start":
             for choice in start.choices():
                 live.note(start.told(choice))
-            live.note("\nAll there is, a line each: evolvent list algos | envs | models | credit")
+            live.note("\nAll there is, a line each: evolvent list algos | envs | models | credit | search")
             live.note(f"An extra is installed with: {install('EXTRA')}")
             return
         for kind in kinds if what == "all" else (what,):
@@ -71,6 +71,14 @@ def _list_envs() -> _Tables:
     return ["name", "for", "", "options (name:VARIANT,key=value,…)"], {"envs": rows}, wrong
 
 
+def _list_search() -> _Tables:
+    rows: list[list[object]] = [
+        [entry.name, entry.constants.get("PAPER"), entry.constants.get("AGGREGATE", "last_max"), _told(entry)]
+        for entry in catalogue.entries("search")
+    ]
+    return ["name", "paper", "answer by", ""], {"searches (evolvent run search --search NAME)": rows}, []
+
+
 def _told(row: Any) -> str:
     """Its first line, with the installed package that brings it."""
     return f"{row.summary} (from {row.package})" if row.package else row.summary
@@ -85,7 +93,13 @@ def _list_models() -> _Tables:
     return columns, {"models": [[row[name] for name in columns] for row in rows]}, []
 
 
-_LISTS = {"algos": _list_algos, "envs": _list_envs, "models": _list_models, "credit": _list_credit}
+_LISTS = {
+    "algos": _list_algos,
+    "envs": _list_envs,
+    "models": _list_models,
+    "credit": _list_credit,
+    "search": _list_search,
+}
 
 
 COMMANDS = {"list": lambda words: parsed(list_what, words, "evolvent list")}

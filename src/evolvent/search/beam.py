@@ -18,6 +18,7 @@ from evolvent.search.bfs_v import best
 from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2410.09671"
+WIDER = "--widths, --keep"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2110.14168"
+DRAWS = True
+PARALLEL = 16
 
 
 @dataclass(frozen=True)

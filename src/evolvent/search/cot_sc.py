@@ -12,6 +12,9 @@ from evolvent.search.best_of_n import draw
 from evolvent.search.search import Search
 
 PAPER = "arXiv 2203.11171"
+AGGREGATE = "majority"
+DRAWS = True
+PARALLEL = 16
 
 
 def run(search: Search, config: Config = Config()) -> None:

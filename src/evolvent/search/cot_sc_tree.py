@@ -14,6 +14,9 @@ from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import ByPrior, Draws, Growing
 
 PAPER = "arXiv 2309.17179"
+AGGREGATE = "majority"
+DRAWS = True
+WIDER = "--widths"
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2309.17179"
+WIDER = "--widths, --paths"
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2307.16789"
+WIDER = "--widths, --paths"
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from evolvent.search.best_of_n import draw
 from evolvent.search.search import Search, Settings
 
 PAPER = "arXiv 2510.17498"
+AGGREGATE = "majority"
+DRAWS = True
 RIGHT = "right"
 REVIEW = "{question}\nAn answer to this was: {answer}\nIs it right? Say what is wrong with it, if anything."
 REWRITE = (
@@ -51,6 +53,11 @@ def run(search: Search, config: Config = Config()) -> None:
 def world(env: Env, config: Config) -> Rounds:
     """A world whose answers are reviewed and written again; the last one counts."""
     return Rounds(env, config.rounds)
+
+
+def check(env: Env, task: Task) -> None:
+    """Refuse an environment that lists commands."""
+    world(env, Config()).check(task)
 
 
 class Rounds:

@@ -20,6 +20,7 @@ from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Draws, Puct, simulate
 
 PAPER = "arXiv 2309.17179"
+WIDER = "--widths, --paths"
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Growing, Puct, simulate
 
 PAPER = "arXiv 2309.17179"
+DRAWS = True
+WIDER = "--widths"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from evolvent.search.search import Search, Settings
 from evolvent.search.simulate import Growing, Puct, Score, simulate
 
 PAPER = "arXiv 2305.14992"
+DRAWS = True
+WIDER = "--widths"
 
 
 @dataclass(frozen=True)

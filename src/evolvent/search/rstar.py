@@ -25,6 +25,9 @@ from evolvent.search.simulate import Draws, Growing
 from evolvent.search.tree import Tree
 
 PAPER = "arXiv 2408.06195"
+AGGREGATE = "last_vote"
+DRAWS = True
+WIDER = "--widths"
 
 
 @dataclass(frozen=True)

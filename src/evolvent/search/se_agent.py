@@ -32,6 +32,7 @@ from evolvent.search.best_of_n import draw, onward
 from evolvent.search.search import Path, Search, Settings
 
 PAPER = "arXiv 2508.02085"
+DRAWS = True
 QUESTION, ATTEMPT = 400, 800  # characters of a plan's prompt, at most
 PLAN = 64  # tokens of a plan
 REVISE = "{question}\nAn attempt that may have failed:\n{attempts}\nPlan another one that goes about it differently."

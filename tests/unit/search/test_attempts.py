@@ -15,7 +15,7 @@ from evolvent.play.attempt import play
 from evolvent.play.manner import Budget as Limits
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
-from evolvent.runs.search.run import chosen
+from evolvent.runs.search.outcome import chosen
 from evolvent.search import beam, best_of_n, bfs_v, cot_sc, dfsdt, mcts_alpha, mcts_rollout, rap, rstar, values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget

@@ -8,7 +8,8 @@ from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.renderers import Text
 from evolvent.runs.search.config import SearchConfig
-from evolvent.runs.search.run import Seat, chosen, searched
+from evolvent.runs.search.outcome import chosen
+from evolvent.runs.search.run import Seat, searched
 
 PASSES = {"neither": 0.0, "one": 0.5, "learned by heart": 1.0, "right": 1.0}
 

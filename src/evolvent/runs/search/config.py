@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Literal
+from typing import Annotated, Literal
+
+import tyro
 
 from evolvent.core.config import at_least, from_json
 from evolvent.core.credit_rule import values_of
-from evolvent.core.errors import BadInput, closest
+from evolvent.core.errors import BadInput
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 from evolvent.search.values import Rollouts
+from evolvent.search.ways import way, ways
 
-SEARCHES = {
-    "greedy": "last_max",
-    "best_of_n": "last_max",
-    "cot_sc": "majority",
-    "cot_sc_tree": "majority",
-    "beam": "last_max",
-    "bfs_v": "last_max",
-    "dfs_v": "last_max",
-    "dfsdt": "last_max",
-    "mcts_alpha": "last_max",
-    "mcts_rollout": "last_max",
-    "rap": "last_max",
-    "rstar": "last_vote",
-    "dser": "majority",
-    "se_agent": "last_max",
-}
-"""The searches, each with how its answer is chosen where nobody says."""
-DRAWN: dict[str, int] = dict.fromkeys(
-    ("best_of_n", "cot_sc", "cot_sc_tree", "rap", "rstar", "mcts_rollout", "dser", "se_agent"), 4096
-)
-"""Those that go on until the budget is spent, with the paths that are enough."""
-WIDER = {
-    "beam": "--widths, --keep",
-    **dict.fromkeys(("bfs_v", "dfs_v", "dfsdt", "mcts_alpha"), "--widths, --paths"),
-    **dict.fromkeys(("cot_sc_tree", "rap", "rstar", "mcts_rollout"), "--widths"),
-}
-"""What lets a search spend more, where it came to nothing new before the budget was spent."""
+ENOUGH = 4096
+"""Paths of a task that are enough for a search that draws them until its budget is spent."""
+WHICH = {"heldout": "held-out", "train": "training"}
+"""Tasks of a split, in words."""
 VALUES = ("likelihood", "judge", "flat", "shown", "rollouts")
 """Values that need no training."""
 LEAST: dict[str, int] = {
     **dict.fromkeys(("tasks", "batch", "parallel", "longest", "widths", "keep"), 1),
-    **dict.fromkeys(("paths", "c", "temperature", "threads", "budget_tokens", "budget_calls", "budget_seconds"), 0),
+    **dict.fromkeys(("paths", "c", "temperature", "threads", "minutes"), 0),
+    **dict.fromkeys(("budget_tokens", "budget_calls", "budget_seconds"), 0),
 }
 """The least value of settings, of each number where there are several."""
 MOST = {**dict.fromkeys(("tasks", "parallel", "widths"), 1_000_000), "threads": 4096}
@@ -81,6 +61,11 @@ def rollouts(part: str) -> Rollouts:
     return from_json(Rollouts, told, "--value rollouts")
 
 
+def _searches() -> str:
+    """What `--help` says of ``--search``."""
+    return f"Searches, compared at the same budget: {', '.join(ways())}; see `evolvent list search`."
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a search shares, and how it uses the machine."""
@@ -89,6 +74,8 @@ class Plan:
     """Tasks that are searched side by side."""
     threads: int = 0
     """Threads of a model in torch (train:…); 0 = torch's default. Beside other busy processes fewer are faster."""
+    minutes: float = 0.0
+    """Time limit in minutes, checked after each batch of tasks; 0 = no limit."""
     join: bool = False
     """Situations with the same prompt are one state, searched once (transpositions). Only for worlds that hide nothing:
     what a world does not show is taken to be the same."""
@@ -102,6 +89,7 @@ class SearchConfig:
     """Settings of a search run."""
 
     KIND = "search"
+    EXTENDABLE = (("plan.minutes", "t"),)
 
     env: str = "game24"
     """Environment with its options; see `evolvent list envs`."""
@@ -110,9 +98,8 @@ class SearchConfig:
     log-probabilities), a GGUF file, remote:NAME@URL, or none (admissible commands)."""
     seed: int = 0
     """Random seed of tasks and draws."""
-    search: tuple[str, ...] = ("mcts_rollout", "cot_sc")
-    """Searches, compared at the same budget: greedy, cot_sc (majority), best_of_n, cot_sc_tree, beam, bfs_v, dfs_v,
-    dfsdt, mcts_alpha, mcts_rollout, rap, rstar, dser, se_agent."""
+    search: Annotated[tuple[str, ...], tyro.conf.arg(help=_searches())] = ("mcts_rollout", "cot_sc")
+    """Searches, compared at the same budget: names of `evolvent list search`."""
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against
     no), flat (nothing), shown (the share of the tests in the question that a program passes; likelihood before it is
@@ -123,7 +110,8 @@ class SearchConfig:
     verifier: bool = False
     """Let searches see the environment's reward at the end of an attempt: an oracle."""
     aggregate: Literal["auto", "majority", "last_max", "last_vote", "min_max", "min_vote"] = "auto"
-    """How one answer is made of many; auto = majority for cot_sc, the best value for most."""
+    """How one answer is made of many; auto = majority for cot_sc, the best value for most
+    (`evolvent list search`)."""
     unit: Literal["line", "answer", "token"] = "line"
     """What a move is: a line of an answer, a whole answer (or action), a token."""
     widths: tuple[int, ...] = (8, 4, 1)
@@ -154,8 +142,7 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         for name in self.search:
-            if name not in SEARCHES:
-                raise BadInput("no such search", got=name, expected=closest(name, SEARCHES), where="--search")
+            way(name)
         if any(not known(part) for part in parts_of(self.value)) and not self.model.startswith("train:"):
             raise BadInput(
                 "a learned value reads the states of a model in torch",
@@ -213,29 +200,32 @@ def check_value(config: SearchConfig) -> None:
 
 def called(name: str, config: SearchConfig, seeds: Sequence[int]) -> tuple[ModuleType, object]:
     """The module of a search and its settings, a seed a task; fields that it does not have are left out."""
-    module = importlib.import_module(f"evolvent.search.{'best_of_n' if name == 'greedy' else name}")
+    module = way(name)
+    draws = getattr(module, "DRAWS", False)
     told: dict[str, object] = {
-        "parallel": 16 if name in ("best_of_n", "cot_sc") else config.parallel,
+        "parallel": getattr(module, "PARALLEL", config.parallel),
         "c": config.c,
         "keep": config.keep,
         "seed": tuple(seeds),
-        "paths": config.paths or DRAWN.get(name, 1),
-        "simulations": 10_000 if name in DRAWN else 20,
+        "paths": config.paths or (ENOUGH if draws else 1),
+        "simulations": 10_000 if draws else 20,
     }
-    if name == "greedy":
-        told["paths"] = 1
     known = {one.name for one in fields(module.Config)}
     return module, module.Config(**{key: value for key, value in told.items() if key in known})
 
 
+def wider(name: str) -> str | None:
+    """The flags that let a search spend more; ``None`` where nothing does but its budget."""
+    return getattr(way(name), "WIDER", None)
+
+
 def unread(config: SearchConfig) -> list[str]:
     """Flags that were set and that nothing in this run reads."""
-    kinds = [importlib.import_module(f"evolvent.search.{name}").Config for name in config.search if name != "greedy"]
-    names, plain = {one.name for kind in kinds for one in fields(kind)}, SearchConfig()
+    names, plain = {one.name for name in config.search for one in fields(way(name).Config)}, SearchConfig()
     told = [
         f"--{name}" for name in ("keep", "c") if name not in names and getattr(config, name) != getattr(plain, name)
     ]
-    if config.widths != plain.widths and not any("--widths" in WIDER.get(name, "") for name in config.search):
+    if config.widths != plain.widths and not any("--widths" in (wider(name) or "") for name in config.search):
         told.append("--widths")
     if config.plan.threads and not config.model.startswith("train:"):
         told.append("--threads")
