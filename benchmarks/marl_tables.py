@@ -297,9 +297,9 @@ def _gpu(found: Row) -> list[str]:
         "",
         f"{command_of(found)} at commit {found['commit']['id'][:10]} on one {r['device']}, "
         "[bench_marl_gpu.json](../../benchmarks/results/bench_marl_gpu.json); milliseconds of the clock, as above. Our "
-        "acting decodes one agent after another and is bound by starting kernels: 27 steps of half a millisecond. MAT on "
-        f"spread with 1,024 copies takes {r['whole']['mat_spread']['whole']:,} environment steps a second in all, MAPPO "
-        f"{r['whole']['mappo_spread']['whole']:,}.",
+        "acting decodes one agent after another and is bound by starting kernels: 27 steps of half a millisecond. "
+        f"MAT on spread with 1,024 copies takes {r['whole']['mat_spread']['whole']:,} environment steps a second in "
+        f"all, MAPPO {r['whole']['mappo_spread']['whole']:,}.",
         "",
         "| shape | acting, ms | decoding anew ÷ ours | update, ms | released pattern ÷ ours |",
         "|---|---|---|---|---|",
