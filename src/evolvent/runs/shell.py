@@ -13,7 +13,7 @@ A new kind of run (offline, a population, a search) makes a shell; what is left 
 
 Its ``Config`` says the kind (``KIND``); random streams follow from the number of the update, so that a resumed run has
 the numbers of one that was never stopped. A run whose own store is its checkpoint (a memory) keeps no parts: it says
-where it stands with ``go_on``, and counts ``update`` itself where its lines are no updates.
+where it stands with ``go_on`` (``runs/memory/cursor.py``), and counts ``update`` itself where its lines are no updates.
 """
 
 from __future__ import annotations

@@ -61,12 +61,12 @@ from evolvent.formulas.creative import (
     structural_change,
 )
 from evolvent.memory.items import Recall, Recalled
-from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
+from evolvent.runs.memory import cursor
 from evolvent.runs.shell import Shell
 
 PAPER = "arXiv 2604.19926"
@@ -128,10 +128,8 @@ def run(
     with opened(config, folder, live, resume, model) as seat:
         memory, total = seat.memory, config.lineages * config.versions
         shell = Shell(folder, live, total, resume=resume, unit="node")
+        cursor.go_on(shell, memory)
         if resume:
-            done = int(memory.meta_get("cursor") or 0)
-            forget(memory.bank, int(memory.meta_get("receipt") or 0))
-            shell.go_on(done, done)
             for row in folder.read_metrics():
                 seat.add(row)
         for number in shell.updates():
@@ -148,8 +146,7 @@ def run(
                 for _, episode in written:
                     folder.episode(episode, step=number + 1)
                 folder.log(**row)
-                memory.meta_set("cursor", number + 1)
-                memory.meta_set("receipt", newest_receipt(memory.bank))
+                cursor.saved(memory, number + 1)
             seat.add(row)
             tell(live, row, total)
             shell.update += 1

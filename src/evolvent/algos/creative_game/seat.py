@@ -17,8 +17,8 @@ from evolvent.envs.text.games_mechanics import GAMES, MECHANICS, Mechanic
 from evolvent.envs.text.games_page import assemble, blocks_of, real
 from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
-from evolvent.memory.receipts import newest_receipt
 from evolvent.models.served.acting import Served
+from evolvent.runs.memory import cursor
 
 REWARDS = (-1.0, 1.0)
 UNTRIED = 0.6
@@ -119,7 +119,7 @@ def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
                 Memory(folder.path / "memory.db", policy="memrl", seed=config.seed, reward_range=REWARDS, sync="normal")
             )
         )
-        if memory.meta_get("cursor") is None:  # also of a run that was stopped before
+        if not cursor.begun(memory):  # also of a run that was stopped before
             _begin(memory)
         if model is None:
             live.status(f"loading {config.model}")
@@ -144,8 +144,7 @@ def _begin(memory: Memory) -> None:
     ]
     with memory.transaction():
         memory.remember_many(rows)
-        memory.meta_set("cursor", 0)
-        memory.meta_set("receipt", newest_receipt(memory.bank))
+        cursor.saved(memory, 0)
 
 
 def told(mechanic: Mechanic) -> str:

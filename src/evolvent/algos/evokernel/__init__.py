@@ -49,12 +49,12 @@ from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, one_line
 from evolvent.formulas.refinement import GAIN, Running, draft_reward, refine_reward
 from evolvent.memory.policies import preset
-from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
+from evolvent.runs.memory import cursor
 from evolvent.runs.shell import Shell
 
 PAPER = "arXiv 2603.10846"
@@ -117,10 +117,8 @@ def run(
         memory, total = seat.memory, config.budget * len(seat.works)
         naive = {work.name: seat.env.operators[work.name].source for work in seat.works}
         shell = Shell(folder, live, total, resume=resume, unit="attempt")
+        cursor.go_on(shell, memory)
         if resume:
-            done = int(memory.meta_get("cursor") or 0)
-            forget(memory.bank, int(memory.meta_get("receipt") or 0))
-            shell.go_on(done, done)
             for row in folder.read_metrics():
                 _advance(seat, next(work for work in seat.works if work.name == row["kernel"]), row)
         breaks = Breaks(seat.works, live)
@@ -140,8 +138,7 @@ def run(
                 if isinstance(ended, Episode):  # else nothing is settled: a run that ends so goes on before it
                     _learn(seat, work, context, row)
                     folder.episode(ended, step=number + 1)
-                    memory.meta_set("cursor", number + 1)
-                    memory.meta_set("receipt", newest_receipt(memory.bank))
+                    cursor.saved(memory, number + 1)
                 folder.log(**row)
             _advance(seat, work, row)
             tell(live, row, total)

@@ -19,8 +19,8 @@ from evolvent.evaluate.live import Live, count
 from evolvent.formulas.refinement import Running
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.receipts import newest_receipt
 from evolvent.models.served.acting import Served
+from evolvent.runs.memory import cursor
 from evolvent.runs.shell import tell_fewer
 
 REWARDS = (-10.0, 10.0)
@@ -137,7 +137,7 @@ def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
         if config.memory and not path.exists():
             _copy(config, path, set(names))
         memory = stack.enter_context(closing(_memory(config, path)))
-        if memory.meta_get("cursor") is None:  # also of a run that was stopped before
+        if not cursor.begun(memory):  # also of a run that was stopped before
             _begin(memory)
         works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
         if env.variant == "faster":
@@ -191,7 +191,7 @@ def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
         with closing(_memory(config, part)) as memory, memory.transaction():
             for item in memory.items(filter={"kernel": {"in": sorted(names)}}):
                 memory.archive(item.id, "a memory of the kernels that it is tried on")
-            _from_here(memory)
+            cursor.saved(memory, 0)
     except (EvolventError, sqlite3.Error) as error:
         _drop(part)
         raise BadInput(
@@ -218,9 +218,4 @@ def _begin(memory: Memory) -> None:
             {"key": key, "body": body, "kind": kind, "source": "seed", "metadata": {"kernel": ""}}
             for kind, key, body in seeds
         )
-        _from_here(memory)
-
-
-def _from_here(memory: Memory) -> None:
-    memory.meta_set("cursor", 0)
-    memory.meta_set("receipt", newest_receipt(memory.bank))
+        cursor.saved(memory, 0)

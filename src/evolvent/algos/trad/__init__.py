@@ -51,10 +51,10 @@ from evolvent.evaluate.live import Live, count, one_line
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner
 from evolvent.runs.broken import Lately
+from evolvent.runs.memory import cursor
 from evolvent.runs.memory.attempt import Agent
 from evolvent.runs.memory.lifelong import Item, Stream, check_plan, one_step
 from evolvent.runs.memory.run import answering, judged, loaded
@@ -150,11 +150,7 @@ def run(
         tell_fewer(live, source, of, config.train, len(experts))
         tell_fewer(live, env.name, "held-out tasks", config.heldout, sum(item.phase == "after" for item in plan))
         shell = Shell(folder, live, len(plan), resume=resume, unit="task")
-        if resume:
-            done = int(memory.meta_get("cursor") or 0)
-            check_plan(plan, folder, done)
-            forget(memory.bank, int(memory.meta_get("receipt") or 0))
-            shell.go_on(done, done)
+        cursor.go_on(shell, memory, lambda done: check_plan(plan, folder, done))
         stream, ready, lately = Stream("trad", config.seed), None, Lately()
         heading = ""
         for number in shell.updates():
@@ -305,8 +301,7 @@ def _explained(
             seconds=round(time.perf_counter() - started, 3),
             **({} if error is None else {"error": one_line(str(error))}),
         )
-        memory.meta_set("cursor", item.step)
-        memory.meta_set("receipt", newest_receipt(memory.bank))
+        cursor.saved(memory, item.step)
     action = "not solved by the expert" if error else f"{count(row['steps'], 'step')}, {row['thoughts']} with a thought"
     live.task(
         item.index + 1,

@@ -24,8 +24,8 @@ from evolvent.core.seeding import rng, seed_tree
 from evolvent.envs.promises import check_splits
 from evolvent.evaluate.live import Live, one_line
 from evolvent.memory.memory import Memory
-from evolvent.memory.receipts import forget, newest_receipt
 from evolvent.runs.broken import Lately
+from evolvent.runs.memory import cursor
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
 from evolvent.runs.memory.summary import summarise, top_memories
 from evolvent.runs.shell import Shell, tell_fewer
@@ -84,14 +84,7 @@ def run_stream(
     for phase, wanted, of in (("stream", stream.train, "training tasks"), ("before", stream.heldout, "held-out tasks")):
         tell_fewer(live, env.name, of, wanted, sum(item.phase == phase and item.number == 1 for item in plan))
     shell = Shell(folder, live, len(plan), resume=resume, unit="task")
-    if resume:
-        done = int(memory.meta_get("cursor") or 0)
-        check_plan(plan, folder, done)
-        if (newest := memory.meta_get("receipt")) is not None:  # runs of earlier versions left no others behind
-            forget(memory.bank, int(newest))
-        shell.go_on(done, done)
-    else:
-        memory.meta_set("receipt", newest_receipt(memory.bank))
+    cursor.go_on(shell, memory, lambda done: check_plan(plan, folder, done))
     heading, lately = "", Lately()
     for number in shell.updates():
         item = plan[number]
@@ -182,8 +175,7 @@ def one_step(
             one.learn()
         _log(item, tries, memory, folder)
         if best.error is None:
-            memory.meta_set("cursor", item.step)
-            memory.meta_set("receipt", newest_receipt(memory.bank))
+            cursor.saved(memory, item.step)
     show(live, item.index + 1, item.of, item.task, best)
     return best.error
 
