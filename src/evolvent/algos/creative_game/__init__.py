@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 from evolvent.algos.creative_game.change import recall
 from evolvent.algos.creative_game.planning import Plan, changed, plan
-from evolvent.algos.creative_game.seat import Lineage, Node, Seat, opened, told
+from evolvent.algos.creative_game.seat import Lineage, Node, Seat, seated, told
 from evolvent.algos.creative_game.summary import summarise, tell
 from evolvent.core.config import at_least
 from evolvent.core.folder import RunFolder
@@ -125,7 +125,7 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """All versions of all lineages; returns the summary. ``model``: one that is loaded, shared by several runs."""
-    with opened(config, folder, live, resume, model) as seat:
+    with seated(config, folder, live, resume, model) as seat:
         memory, total = seat.memory, config.lineages * config.versions
         shell = Shell(folder, live, total, resume=resume, unit="node")
         cursor.go_on(shell, memory)

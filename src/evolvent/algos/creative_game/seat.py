@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
@@ -19,6 +18,7 @@ from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.models.served.acting import Served
 from evolvent.runs.memory import cursor
+from evolvent.runs.opening import Wanted, opened
 
 REWARDS = (-1.0, 1.0)
 UNTRIED = 0.6
@@ -97,15 +97,15 @@ class Seat:
 
 
 @contextmanager
-def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+def seated(config: Any, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
     """Everything that a run needs; the browser is started before the model is loaded.
 
     Raises:
         BadInput: another world, or more lineages than games.
         EnvError, NoBrowser, NoSandbox: pages cannot be opened here.
     """
-    with ExitStack() as stack:
-        env: Any = stack.enter_context(closing(envs.load(config.env)))
+
+    def prepare(env: Any) -> None:
         if not hasattr(env, "mechanics"):
             raise BadInput("this system makes games", got=config.env, expected="games", where="--env")
         if config.lineages > len(GAMES):
@@ -114,16 +114,12 @@ def opened(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
         live.note(
             f"pages are opened in {browser.start()}" if browser else "! no browser: pages are judged by their text"
         )
-        memory = stack.enter_context(
-            closing(
-                Memory(folder.path / "memory.db", policy="memrl", seed=config.seed, reward_range=REWARDS, sync="normal")
-            )
-        )
+
+    wanted = Wanted("memrl", reward_range=REWARDS, writes="games are written by a model")
+    with opened(config, folder, live, wanted, resume=resume, model=model, prepare=prepare) as (env, model, memory, _):
+        assert model is not None
         if not cursor.begun(memory):  # also of a run that was stopped before
             _begin(memory)
-        if model is None:
-            live.status(f"loading {config.model}")
-            model = stack.enter_context(closing(models.load(config.model)))
         lineages = [Lineage(game) for game in list(GAMES)[: config.lineages]]
         yield Seat(env, Served(model, config.temperature), model.name, memory, folder, lineages)
 

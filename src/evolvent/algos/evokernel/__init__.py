@@ -36,7 +36,7 @@ from typing import Any, Literal
 
 from evolvent.algos.evokernel.breaks import Breaks, left_out
 from evolvent.algos.evokernel.config import ProgramsConfig
-from evolvent.algos.evokernel.seat import FRESH, REWARDS, Seat, Start, Work, opened
+from evolvent.algos.evokernel.seat import FRESH, REWARDS, Seat, Start, Work, seated
 from evolvent.algos.evokernel.summary import summarise
 from evolvent.algos.evokernel.words import lesson_of, outcome, tell, told_of, writing
 from evolvent.core.config import at_least
@@ -106,7 +106,7 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """T rounds over the kernels; returns the summary. ``model``: one that is loaded, shared by several runs."""
-    with opened(config, folder, live, resume, model) as seat:
+    with seated(config, folder, live, resume, model) as seat:
         if seat.env.variant == "faster" and not config.refine:
             raise BadInput(
                 "this world begins with a right kernel: nothing is drafted",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evolvent import envs, models
 from evolvent.algos.evokernel.config import ProgramsConfig
 from evolvent.algos.evokernel.words import PRACTICES, TEMPLATES
 from evolvent.core.errors import BadInput, EvolventError
@@ -21,6 +20,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.models.served.acting import Served
 from evolvent.runs.memory import cursor
+from evolvent.runs.opening import FILE, Wanted, opened
 from evolvent.runs.shell import tell_fewer
 
 REWARDS = (-10.0, 10.0)
@@ -28,6 +28,7 @@ REWARDS = (-10.0, 10.0)
 FRESH = 1.0
 """Where a memory's value begins: at a success (at 0 the first advice that does no harm stays ahead, for normalised
 rewards make "no gain" positive). The end of the range is only where z-scores are cut."""
+_RULE = preset("evokernel", q_init=FRESH)
 _STORE = "memory.db of a run that writes programs (evokernel), or its folder"
 
 
@@ -98,57 +99,65 @@ class Seat:
 
 
 @contextmanager
-def opened(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+def seated(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
     """Everything that a run needs, checked before the model is loaded.
 
     Raises:
         BadInput: another world, an unknown kernel, no such memory.
         EnvError, NoSandbox: programs cannot be compiled or confined here.
     """
-    path = folder.path / "memory.db"
-    with ExitStack() as stack:
-        env: Any = stack.enter_context(closing(envs.load(config.env)))
-        if not hasattr(env, "operators"):
-            raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
-        if not env.timed:
-            raise BadInput(
-                "this system learns from how fast programs are",
-                got=config.env,
-                where="--env",
-                expected="kernels that are timed",
-                do="leave timed=false out",
-            )
-        drawn = (task.kind for task in env.tasks(config.split, config.count, config.seed))
-        # the shortest first: it is written soonest, and likely to be right
-        by_size = sorted(drawn, key=lambda name: len(env.operators[name].source))
-        names = list(dict.fromkeys(config.kernels or by_size))
-        if resume:  # it goes on in its own order, whatever that of this version is
-            begun = [row["kernel"] for row in folder.read_metrics()[: len(names)]]
-            names = list(dict.fromkeys([*begun, *names]))[: len(names)]
-        if wrong := [name for name in names if name not in env.operators]:
-            raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
-        if not config.kernels:
-            tell_fewer(live, config.env, f"{config.split} kernels", config.count, len(names))
-        bench = env.start()
-        live.note(
-            f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
-            f"compiled by {bench.compiler.name}, checked and timed in the sandbox"
-        )
-        if config.memory and not path.exists():
-            _copy(config, path, set(names))
-        memory = stack.enter_context(closing(_memory(config, path)))
+
+    def prepare(env: Any) -> list[str]:
+        names = _kernels(config, env, folder, live, resume)
+        if config.memory and not (folder.path / FILE).exists():
+            _copy(config, folder.path / FILE, set(names))
+        return names
+
+    wanted = Wanted(_RULE, reward_range=REWARDS, writes="programs are written by a model")
+    opening = opened(config, folder, live, wanted, resume=resume, model=model, prepare=prepare)
+    with opening as (env, model, memory, names):
+        world: Any = env
+        assert model is not None
         if not cursor.begun(memory):  # also of a run that was stopped before
             _begin(memory)
-        works = [Work(name, f"{name}: {env.operators[name].words}") for name in names]
-        if env.variant == "faster":
+        works = [Work(name, f"{name}: {world.operators[name].words}") for name in names]
+        if world.variant == "faster":
             live.note("each begins with its naive kernel in C, which is right: every attempt refines")
-            _from_naive(env, memory, works)
-        if model is None:
-            live.status(f"loading {config.model}")
-            model = stack.enter_context(closing(models.load(config.model)))
-        known = {"", *env.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
+            _from_naive(world, memory, works)
+        known = {"", *world.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
         others = {work.name: sorted(known - {work.name}) for work in works}
-        yield Seat(env, Served(model, config.temperature), model.name, memory, works, others)
+        yield Seat(world, Served(model, config.temperature), model.name, memory, works, others)
+
+
+def _kernels(config: ProgramsConfig, env: Any, folder: RunFolder, live: Live, resume: bool) -> list[str]:
+    """The names of the kernels, in the order in which they are written."""
+    if not hasattr(env, "operators"):
+        raise BadInput("this system writes kernels", got=config.env, expected="kernels", where="--env")
+    if not env.timed:
+        raise BadInput(
+            "this system learns from how fast programs are",
+            got=config.env,
+            where="--env",
+            expected="kernels that are timed",
+            do="leave timed=false out",
+        )
+    drawn = (task.kind for task in env.tasks(config.split, config.count, config.seed))
+    # the shortest first: it is written soonest, and likely to be right
+    by_size = sorted(drawn, key=lambda name: len(env.operators[name].source))
+    names = list(dict.fromkeys(config.kernels or by_size))
+    if resume:  # it goes on in its own order, whatever that of this version is
+        begun = [row["kernel"] for row in folder.read_metrics()[: len(names)]]
+        names = list(dict.fromkeys([*begun, *names]))[: len(names)]
+    if wrong := [name for name in names if name not in env.operators]:
+        raise BadInput("no such kernel", got=wrong[0], expected=", ".join(env.operators), where="--kernels")
+    if not config.kernels:
+        tell_fewer(live, config.env, f"{config.split} kernels", config.count, len(names))
+    bench = env.start()
+    live.note(
+        f"{count(len(names), 'kernel')}, up to {count(config.budget, 'attempt')} each: {', '.join(names)}\n"
+        f"compiled by {bench.compiler.name}, checked and timed in the sandbox"
+    )
+    return names
 
 
 def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
@@ -169,15 +178,10 @@ def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
         work.starts[id_] = Start(source, 1.0, 1.0, 1.0, 0)
 
 
-def _memory(config: ProgramsConfig, path: Path) -> Memory:
-    rule = preset("evokernel", q_init=FRESH)
-    return Memory(path, policy=rule, seed=config.seed, reward_range=REWARDS, sync="normal")
-
-
 def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
     """Another run's memory as it is now, without what it holds of the kernels at hand; all of it, or nothing."""
     given = Path(config.memory).expanduser()
-    given = given / "memory.db" if given.is_dir() else given
+    given = given / FILE if given.is_dir() else given
     if not given.is_file():
         raise BadInput("no such memory", got=config.memory, expected=_STORE, where="--memory")
     part = path.with_suffix(".part")
@@ -188,7 +192,7 @@ def _copy(config: ProgramsConfig, path: Path, names: set[str]) -> None:
         uri = f"{given.resolve().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True)) as old, closing(sqlite3.connect(part)) as new:
             old.backup(new)
-        with closing(_memory(config, part)) as memory, memory.transaction():
+        with Memory(part, policy=_RULE, reward_range=REWARDS, sync="normal") as memory, memory.transaction():
             for item in memory.items(filter={"kernel": {"in": sorted(names)}}):
                 memory.archive(item.id, "a memory of the kernels that it is tried on")
             cursor.saved(memory, 0)

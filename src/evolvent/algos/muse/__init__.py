@@ -39,7 +39,6 @@ from typing import Any, cast
 
 from evolvent.algos.muse.guided import PROCEDURE, STRATEGY, TEAM, TOOL, Analysis, Guided, Instructed, Reading
 from evolvent.core.config import at_least, from_json
-from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Model, Renderer, distinct
 from evolvent.evaluate.live import Live
@@ -50,7 +49,8 @@ from evolvent.play.manner import Manner
 from evolvent.play.workflow import SOLO
 from evolvent.runs.memory.attempt import Agent, Attempt
 from evolvent.runs.memory.lifelong import Item, Stream, run_stream
-from evolvent.runs.memory.run import answering, judged, loaded
+from evolvent.runs.memory.run import answering, judged, tried
+from evolvent.runs.opening import Wanted, opened
 
 PAPER = "arXiv 2510.08002"
 LEVELS = ()
@@ -110,11 +110,8 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """Run the stream; returns the summary. ``model``: one that is loaded, shared by several runs."""
-    path = folder.path / "memory.db"
-    if not resume and path.exists():
-        raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
     stream = Stream("muse", config.seed, config.passes, config.train, config.heldout, config.control, 1 + config.retry)
-    with _opened(config, folder, live, model) as (env, muse, memory):
+    with _opened(config, folder, live, resume, model) as (env, muse, memory):
         summary = run_stream(
             stream, env, muse.agent(guide=False), memory, folder, live, resume=resume, chosen=muse.for_try
         )
@@ -126,29 +123,22 @@ def run(
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
     """Held-out success with the guide of a finished run, frozen."""
-    path = folder.path / "memory.db"
-    if not path.exists():
-        raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
     config = from_json(Config, folder.config)
-    with _opened(config, folder, live, None) as (env, muse, memory):
+    with _opened(config, folder, live, None, None) as (env, muse, memory):
         env.advance(config.passes)
         tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
         return judged(env, muse.agent(guide=True), memory, tasks, config.seed, live)
 
 
 @contextmanager
-def _opened(config: Config, folder: RunFolder, live: Live, model: Model | None) -> Iterator[tuple[Env, Muse, Memory]]:
-    if config.model == "none" and model is None:
-        raise BadInput(
-            "the guide is written by a model",
-            got="model none",
-            where="--model",
-            expected="a language model",
-            do="see `evolvent list models`",
-        )
-    policy = preset("rag", k=config.read)
+def _opened(
+    config: Config, folder: RunFolder, live: Live, resume: bool | None, model: Model | None
+) -> Iterator[tuple[Env, Muse, Memory]]:
     # nothing is compared: texts are fetched by name
-    with loaded(config, policy, "hash", folder, live, model, compares=False) as (env, model, memory):
+    policy, writes = preset("rag", k=config.read), "the guide is written by a model"
+    wanted = Wanted(policy, "hash", compares=False, writes=writes)
+    opening = opened(config, folder, live, wanted, resume=resume, model=model, prepare=lambda env: tried(env, config))
+    with opening as (env, model, memory, _):
         assert model is not None
         first, renderer = answering(model, config.temperature)
         again, _ = answering(model, config.retry_temperature)

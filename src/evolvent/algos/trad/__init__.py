@@ -36,7 +36,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from evolvent.algos.trad.aligned import STEP, TEAM, THINKER, WHOLE, Aligned, Alignment, asked, example, library_of
 from evolvent.algos.trad.experts import Expert, experts_of, play_expert, steps_of, world_seed
@@ -57,13 +57,15 @@ from evolvent.runs.broken import Lately
 from evolvent.runs.memory import cursor
 from evolvent.runs.memory.attempt import Agent
 from evolvent.runs.memory.lifelong import Item, Stream, check_plan, one_step
-from evolvent.runs.memory.run import answering, judged, loaded
+from evolvent.runs.memory.run import answering, judged, tried
 from evolvent.runs.memory.summary import summarise
+from evolvent.runs.opening import Wanted, opened
 from evolvent.runs.shell import Shell, tell_fewer
 
 PAPER = "arXiv 2403.06221"
 LEVELS = ()
 STATUS = "lightly tested"
+T = TypeVar("T")
 HEAD = "Each command was right. Say in one short sentence why it was given, as its thought.\n\n"
 EXAMPLES = (
     (
@@ -140,12 +142,7 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """Explain the expert's steps, then try held-out tasks without and with them; returns the summary."""
-    path = folder.path / "memory.db"
-    if not resume and path.exists():
-        raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
-    experts: list[Expert] = []
-    plan: list[Item] = []
-    with _opened(config, folder, live, model, lambda env: _plan(config, env, experts, plan)) as (env, agent, memory):
+    with _opened(config, folder, live, resume, model, _plan) as (env, agent, memory, (experts, plan)):
         source, of = (config.experts, "solved training tasks") if config.experts else (env.name, "training tasks")
         tell_fewer(live, source, of, config.train, len(experts))
         tell_fewer(live, env.name, "held-out tasks", config.heldout, sum(item.phase == "after" for item in plan))
@@ -177,11 +174,8 @@ def run(
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
     """Held-out success with the expert's steps of a run that has explained them."""
-    path = folder.path / "memory.db"
-    if not path.exists():
-        raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
     config = from_json(Config, folder.config)
-    with _opened(config, folder, live, None) as (env, agent, memory):
+    with _opened(config, folder, live, None, None, lambda config, env: None) as (env, agent, memory, _):
         tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
         return judged(env, _aligned(config, agent, memory, env, live), memory, tasks, config.seed, live)
 
@@ -192,35 +186,34 @@ def _opened(
     config: Config,
     folder: RunFolder,
     live: Live,
+    resume: bool | None,
     model: Model | None,
-    check: Callable[[Env], object] = lambda env: None,
-) -> Iterator[tuple[Env, Agent, Memory]]:
-    if config.model == "none" and model is None:
-        raise BadInput(
-            "thoughts are written by a model",
-            got="model none",
-            where="--model",
-            expected="a language model",
-            do="see `evolvent list models`",
-        )
+    plan: Callable[[Config, Env], T],
+) -> Iterator[tuple[Env, Agent, Memory, T]]:
+    def prepare(env: Env) -> T:
+        tried(env, config)
+        return plan(config, env)
+
     policy = preset("rag", k=config.k, pool=config.k)
-    with loaded(config, policy, config.embedder, folder, live, model, check=check) as (env, model, memory):
+    wanted = Wanted(policy, config.embedder, writes="thoughts are written by a model")
+    opening = opened(config, folder, live, wanted, resume=resume, model=model, prepare=prepare)
+    with opening as (env, model, memory, planned):
         assert model is not None
         engine, renderer = answering(model, config.temperature)
         budget = Budget(answer=max(config.words, env.max_tokens), repeats=config.repeats)
-        yield env, Agent(engine, model.name, Use(), Manner(renderer, TEAM, budget)), memory
+        yield env, Agent(engine, model.name, Use(), Manner(renderer, TEAM, budget)), memory, planned
 
 
-def _plan(config: Config, env: Env, experts: list[Expert], plan: list[Item]) -> None:
+def _plan(config: Config, env: Env) -> tuple[list[Expert], list[Item]]:
     """Find the expert's tasks, and lay out all steps of the run."""
-    experts += experts_of(env, config.env, config.train, config.seed, config.experts)
+    experts = experts_of(env, config.env, config.train, config.seed, config.experts)
     heldout = distinct(env.tasks("heldout", config.heldout, config.seed))
     train = [task for task, _ in experts]
     check_splits(env, train, heldout)
     _check_kinds(config, heldout, {task.kind for task in train})
     phases = [("expert", train), ("before", heldout), ("after", heldout)]
     steps = [(phase, task, len(tasks), i) for phase, tasks in phases for i, task in enumerate(tasks)]
-    plan += [Item(n, phase, 1, task, of, i) for n, (phase, task, of, i) in enumerate(steps, 1)]
+    return experts, [Item(n, phase, 1, task, of, i) for n, (phase, task, of, i) in enumerate(steps, 1)]
 
 
 def _check_kinds(config: Config, tasks: list[Task], known: set[str]) -> None:

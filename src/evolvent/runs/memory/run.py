@@ -1,15 +1,13 @@
-"""What the memory systems of ``algos/`` share: their common settings, and opening environment, model and memory."""
+"""What the memory systems of ``algos/`` share: their common settings, their stream and its evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
-from evolvent import envs, models
 from evolvent.core.config import at_least, from_json
-from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Model, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
@@ -26,7 +24,7 @@ from evolvent.play.workflow import SOLO, workflow
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, run_stream, show, tasks_of
 from evolvent.runs.memory.summary import rate
-from evolvent.runs.sources import pinned
+from evolvent.runs.opening import Wanted, opened
 
 
 @dataclass(frozen=True)
@@ -118,10 +116,7 @@ def memory_system(
             resume: continue a run that was stopped.
             model: a loaded model, shared by several runs (``config.model`` is then only its name).
         """
-        path = folder.path / "memory.db"
-        if not resume and path.exists():
-            raise BadInput("this run folder already holds a memory", got=str(path), do="use --resume or another --out")
-        with _opened(config, policy(config), folder, live, model) as (env, agent, memory):
+        with _opened(config, policy(config), folder, live, resume, model) as (env, agent, memory):
             stream = Stream(
                 algo=name,
                 seed=config.seed,
@@ -148,10 +143,7 @@ def _evaluate(
 
     The first tasks are those of the run's own evaluation; further ones are new.
     """
-    path = folder.path / "memory.db"
-    if not path.exists():
-        raise BadInput("this run has no memory yet", got=str(path), expected="a run that has begun", where="eval")
-    with _opened(config, policy, folder, live, None) as (env, agent, memory):
+    with _opened(config, policy, folder, live, None, None) as (env, agent, memory):
         env.advance(config.passes)
         return judged(
             env,
@@ -190,7 +182,7 @@ def judged(
 
 @contextmanager
 def _opened(
-    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, model: Model | None
+    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, resume: bool | None, model: Model | None
 ) -> Iterator[tuple[Env, Agent, Memory]]:
     plan = config.plan
     # all of it before the model is loaded
@@ -201,61 +193,20 @@ def _opened(
     if config.model == "none" and model is None and how == "both":  # nobody reads
         how = "values"
     use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
-    with loaded(config, policy, plan.embedder, folder, live, model, compares=how != "none") as (env, model, memory):
+    wanted = Wanted(policy, plan.embedder, compares=how != "none")
+    opening = opened(config, folder, live, wanted, resume=resume, model=model, prepare=lambda env: tried(env, config))
+    with opening as (env, model, memory, _):
         engine, renderer = answering(model, config.temperature)
         manner = Manner(renderer, team, budget, plan.transcript)
         agent = Agent(engine, "none" if model is None else model.name, use, manner)
         yield env, agent, memory
 
 
-@contextmanager
-def loaded(
-    config: Any,
-    policy: Policy,
-    embedder: str,
-    folder: RunFolder,
-    live: Live,
-    model: Model | None,
-    *,
-    compares: bool = True,
-    check: Callable[[Env], object] = lambda env: None,
-) -> Iterator[tuple[Env, Model | None, Memory]]:
-    """Environment, model and memory of a run whose settings say ``env``, ``model``, ``train``, ``heldout``, ``seed``.
-
-    Args:
-        config: the settings.
-        policy: of the memory.
-        embedder: what compares texts.
-        folder: of the run.
-        live: where progress goes.
-        model: one that is loaded already.
-        compares: whether anything is recalled; the embedder is then tried first.
-        check: called with the environment before the model is loaded.
-    """
-    with ExitStack() as stack:
-        env = stack.enter_context(closing(envs.load(pinned(folder, config.env))))
-        if isinstance(env, CheckedEnv):  # of yours: its tasks, and how the first one begins
-            train, _ = tasks_of(cast("Env", env), config.train, config.heldout, config.seed)
-            env.reset(train[0], train[0].seed)
-        check(env)
-        progress = _fetching(live)
-        by = embedders.ready(embedder, progress=progress) if compares else embedders.load(embedder)
-        if model is None and config.model != "none":
-            live.status(f"loading {config.model}")
-            model = stack.enter_context(closing(models.load(config.model, progress=progress)))
-        memory = stack.enter_context(
-            closing(
-                Memory(
-                    folder.path / "memory.db",
-                    policy=policy,
-                    embedder=by,
-                    seed=config.seed,
-                    reward_range=env.reward_range,
-                    sync="normal",
-                )
-            )
-        )
-        yield env, model, memory
+def tried(env: Env, config: Any) -> None:
+    """Of an environment of yours: its tasks, and how the first one begins; before a model is loaded."""
+    if isinstance(env, CheckedEnv):
+        train, _ = tasks_of(cast("Env", env), config.train, config.heldout, config.seed)
+        env.reset(train[0], train[0].seed)
 
 
 def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:
@@ -265,16 +216,3 @@ def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer
     from evolvent.models.language.acting import Acting
 
     return Acting(model, "sum", temperature), Plain(model)  # pyright: ignore[reportArgumentType]
-
-
-def _fetching(live: Live) -> Callable[[int, int, str], None]:
-    """Progress of a download as the live status, in whole percent."""
-    last = [-1]
-
-    def tell(done: int, total: int, text: str) -> None:
-        percent = 100 * done // max(total, 1)
-        if percent >= last[0] + 5:
-            last[0] = percent
-            live.status(f"fetching {text}: {percent} % of {total / 1e6:.0f} MB")
-
-    return tell
