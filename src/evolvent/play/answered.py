@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Turn
 from evolvent.memory.items import Recall, Recalled
+from evolvent.play.receipts import record
 
 
 @dataclass
@@ -27,8 +28,7 @@ class Answered:
     def choose(self, turn: Turn, answer: Completion, seed: int, episode: Episode) -> tuple[str, Completion]:
         """Any text is an answer; the record says which memories it was written with."""
         for recall, ids in self.recalls:
-            odds = {item.id: item.propensity for item in recall if item.id in ids and item.propensity > 0.0}
-            episode.recall(recall.id, ids, omitted=[], propensity=odds)
+            record(episode, recall, ids)
         return answer.text.strip(), answer
 
     def stopped(self) -> None:

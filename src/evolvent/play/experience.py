@@ -16,8 +16,9 @@ from evolvent.formulas.returns import discounted
 from evolvent.formulas.selection import softmax
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
-from evolvent.memory.recall import Recall, Recalled
+from evolvent.memory.recall import Recalled
 from evolvent.play.by_value import choose_by_value, command_values
+from evolvent.play.receipts import Decision, record, undecided
 
 LESSONS = ("corrections", "successes", "failures", "procedures")
 PROCEDURE = "The same in general terms, as three short steps that would solve similar questions:\n1."
@@ -54,7 +55,11 @@ class Use:
 
 
 class Recalls(Protocol):
-    """The part of an attempt that recalls: ``Experience``, ``Aligned``, or a system's own."""
+    """The part of an attempt that recalls.
+
+    ``Experience`` recalls by situation and learns, ``Answered`` has its memories in the task already; systems have
+    their own: steps of an expert by thought (TRAD), texts of a guide by name (MUSE).
+    """
 
     def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
         """What a member is shown before its situation.
@@ -80,13 +85,25 @@ class Recalls(Protocol):
         ...
 
 
+class Learns(Recalls, Protocol):
+    """A part of an attempt that also says what it learned: what ``Agent.experience`` makes."""
+
+    @property
+    def steps(self) -> Sequence[Decision]:
+        """Its decisions."""
+        ...
+
+    def reflect(self, episode: Episode, engine: Engine, renderer: Renderer) -> str:
+        """Think of what to learn, without writing it; returns a word about the last lesson."""
+        ...
+
+    def learn(self) -> None:
+        """Write it, and settle what was recalled: one transaction, in which no model is called."""
+        ...
+
+
 @dataclass
-class _Step:
-    key: str
-    recall: Recall | None
-    shown: tuple[str, ...] = ()
-    action: str = ""
-    at: int = -1  # decision of the record
+class _Step(Decision):
     listed: bool = False  # whether the action was one of a list
     earned: float | None = None  # once it is known
     lesson: dict[str, Any] | None = None  # what to remember of it
@@ -124,7 +141,7 @@ class Experience:
             return ""
         if self.use.how == "auto":
             self.use = replace(self.use, how="context" if turn.admissible is None else "values")
-        step = _Step(key, None)
+        step = _Step(key)
         self.steps.append(step)
         if self.memory is None or self.use.how == "none":
             return ""
@@ -150,15 +167,14 @@ class Experience:
             if self.use.how == "values":
                 step.shown = _same_experience(step.recall.items, step.action)
             self.memory.shown(step.recall, step.shown)
-            _record(episode, step.recall, step.shown)
+            record(episode, step.recall, step.shown)
         return step.action, answer
 
     def stopped(self) -> None:
         """The last recall led to no decision: nothing of it was used."""
-        if self.steps and self.steps[-1].at < 0:
-            step = self.steps.pop()
-            if step.recall is not None and self.memory is not None:
-                self.memory.shown(step.recall, ())
+        step = undecided(self.steps)
+        if step and step.recall is not None and self.memory is not None:
+            self.memory.shown(step.recall, ())
 
     def ended(self, turn: Turn) -> None:
         """Where the attempt ended."""
@@ -279,17 +295,6 @@ def _same_experience(items: tuple[Recalled, ...], action: str) -> tuple[str, ...
     """The recalled experience of this very action in (nearly) this very situation, if there is one."""
     same = [item for item in items if item.body == action and item.similarity > 0.98]
     return (same[0].id,) if same else ()
-
-
-def _record(episode: Episode, recall: Recall, shown: Sequence[str]) -> None:
-    omitted = [item.id for item in recall.omitted]
-    known = {*shown, *omitted}
-    chances = {
-        item.id: item.propensity
-        for item in (*recall.items, *recall.omitted)
-        if item.id in known and item.propensity > 0.0
-    }
-    episode.recall(recall.id, shown, omitted=omitted, propensity=chances)
 
 
 def _is_known(step: _Step, action: str) -> bool:

@@ -272,7 +272,7 @@ def test_equal_commands_or_pairs_of_them_end_an_attempt(said, decisions):
     (episode,) = run_players([player], Served(model))
     assert isinstance(episode, Episode)
     assert next(turn) == decisions and episode.truncated and episode.stop == "repeats" and not episode.success
-    assert len(experience.steps) == decisions and all(step.acted for step in experience.steps)
+    assert len(experience.steps) == decisions and all(step.at >= 0 for step in experience.steps)
 
 
 def test_commands_are_the_likeliest_or_drawn():

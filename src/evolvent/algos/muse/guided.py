@@ -17,9 +17,10 @@ from typing import Any
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Engine, Env, Renderer, Request, Task, Turn
 from evolvent.core.seeding import seed_tree
-from evolvent.memory.items import Item, Recall
+from evolvent.memory.items import Item
 from evolvent.memory.memory import Memory
 from evolvent.play.experience import Use
+from evolvent.play.receipts import Decision, record, undecided
 from evolvent.play.workflow import Member, Workflow
 
 STRATEGY, PROCEDURE, TOOL = "strategy", "procedure", "tool"
@@ -85,14 +86,6 @@ class Instructed:
 
 # ------------------------------------------------------------------------------------------------ one try
 @dataclass
-class _Step:
-    key: str
-    recall: Recall | None = None
-    shown: tuple[str, ...] = ()
-    action: str = ""
-
-
-@dataclass
 class Guided:
     """One try: the outline for the one that reads, what was named for the one that acts, and what was learned of it.
 
@@ -114,7 +107,7 @@ class Guided:
     analysis: Analysis
     retry: bool
     last: bool
-    steps: list[_Step] = field(default_factory=list[_Step])
+    steps: list[Decision] = field(default_factory=list[Decision])
     _new: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     _earned: float | None = None
     _last: Turn | None = None
@@ -128,7 +121,7 @@ class Guided:
             question, _ = self.env.labels
             label = TEAM.member(READER).label
             return f"{OUTLINE}{question}: {ASKED}\n{label}: Price of a hire\n\n{_outline(guide)}"
-        step = _Step(key)
+        step = Decision(key)
         self.steps.append(step)
         told = "".join(f"- {item.key}: {item.body}\n" for item in items if item.kind == STRATEGY)
         if self.retry and self.analysis.words:
@@ -139,16 +132,16 @@ class Guided:
         """The action as it was drawn; what was read goes on record."""
         step = self.steps[-1]
         step.action = answer.text.strip() if turn.admissible is None else turn.admissible[answer.choice]
+        step.at = episode.n_steps
         if step.recall is not None:
-            episode.recall(step.recall.id, step.shown, propensity=dict.fromkeys(step.shown, 1.0))
+            record(episode, step.recall, step.shown)
         return step.action, answer
 
     def stopped(self) -> None:
         """The last reading led to no decision."""
-        if self.steps and not self.steps[-1].action:
-            step = self.steps.pop()
-            if step.recall is not None and self.memory is not None:
-                self.memory.shown(step.recall, ())
+        step = undecided(self.steps)
+        if step and step.recall is not None and self.memory is not None:
+            self.memory.shown(step.recall, ())
 
     def ended(self, turn: Turn) -> None:
         """Where the try ended."""
@@ -157,7 +150,7 @@ class Guided:
     def _items(self) -> list[Item]:
         return [] if self.memory is None else self.memory.items()
 
-    def _fetched(self, step: _Step, guide: Sequence[Item], named: str, seed: int) -> str:
+    def _fetched(self, step: Decision, guide: Sequence[Item], named: str, seed: int) -> str:
         """The items whose names were said, in the order of saying, as far as there is room."""
         wanted = named_items(guide, named, self._kind)[: self.how.read]
         if not wanted or self.memory is None:

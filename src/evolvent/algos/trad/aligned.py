@@ -20,6 +20,7 @@ from evolvent.core.protocols import Completion, Engine, Env, Renderer, Task, Tur
 from evolvent.memory.items import Recall, Recalled
 from evolvent.memory.memory import Memory
 from evolvent.play.experience import Use
+from evolvent.play.receipts import Decision, record, undecided
 from evolvent.play.workflow import Member, Workflow
 
 THINKER = "Thought"
@@ -75,16 +76,10 @@ class Alignment:
 
 
 @dataclass
-class Decision:
-    """A decision of an attempt: what was seen, thought and done, and what it was shown."""
+class Thought(Decision):
+    """A decision, and what was thought before it; ``recall`` is all that was found, under the first of its receipts."""
 
-    key: str
     thought: str = ""
-    action: str = ""
-    acted: bool = False
-    recall: Recall | None = None
-    """All that was found for it, under the first of its receipts."""
-    shown: tuple[str, ...] = ()
 
 
 @dataclass
@@ -110,7 +105,7 @@ class Aligned:
     learns: bool
     library: Mapping[str, Trajectory]
     how: Alignment
-    steps: list[Decision] = field(default_factory=list[Decision])
+    steps: list[Thought] = field(default_factory=list[Thought])
     _whole: str | None = None
     _receipts: list[Recall] = field(default_factory=list[Recall])
     _new: list[tuple[Recall, tuple[str, ...]]] = field(default_factory=list[tuple[Recall, tuple[str, ...]]])
@@ -121,7 +116,7 @@ class Aligned:
     def recall(self, turn: Turn, key: str, seed: int, said: Mapping[str, str] | None) -> str:
         """Examples and the last steps: for the thinker whole trajectories, for the one that acts aligned steps."""
         if said is None:
-            self.steps.append(Decision(key))
+            self.steps.append(Thought(key))
             return self._trajectories(seed) + self._now(False)
         step = self.steps[-1]
         step.thought = _line(said.get(THINKER, ""))
@@ -132,7 +127,7 @@ class Aligned:
     def choose(self, turn: Turn, answer: Completion, seed: int, episode: Episode) -> tuple[str, Completion]:
         """The action: of admissible commands the likeliest, where commands are not drawn."""
         step = self.steps[-1]
-        step.action, step.acted = answer.text.strip(), True
+        step.action, step.at = answer.text.strip(), episode.n_steps
         if turn.admissible is not None:
             best = answer.choice
             if self.how.greedy and answer.scores_N is not None:
@@ -141,14 +136,13 @@ class Aligned:
             if best != answer.choice:
                 answer = Completion(step.action, np.zeros(0, np.int32), np.zeros(0, np.float32), choice=best)
         for recall, ids in self._new:
-            episode.recall(recall.id, ids, propensity=dict.fromkeys(ids, 1.0))
+            record(episode, recall, ids)
         self._new.clear()
         return step.action, answer
 
     def stopped(self) -> None:
         """The last thought led to no decision."""
-        if self.steps and not self.steps[-1].acted:
-            self.steps.pop()
+        if undecided(self.steps):
             for recall, _ in self._new:
                 assert self.memory is not None
                 self.memory.shown(recall, ())
@@ -188,7 +182,7 @@ class Aligned:
                 self._whole = "".join(text for _, text in reversed(kept))
         return self._whole
 
-    def _aligned(self, step: Decision, seed: int) -> str:
+    def _aligned(self, step: Thought, seed: int) -> str:
         """The steps whose thoughts are nearest, one of each trajectory, with their neighbours; earliest first."""
         if self.memory is None or not step.thought:
             return ""

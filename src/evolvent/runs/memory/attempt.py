@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
@@ -13,7 +12,7 @@ from evolvent.core.protocols import Completion, Engine, Env, Request, Task
 from evolvent.memory.memory import Memory
 from evolvent.memory.recall import Recalled
 from evolvent.play.attempt import play
-from evolvent.play.experience import Experience, Use
+from evolvent.play.experience import Experience, Learns, Use
 from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
 from evolvent.play.together import run_players
@@ -31,7 +30,7 @@ class Agent:
     """Of the memory."""
     manner: Manner = field(default_factory=lambda: Manner(Text()))
     """How attempts go: prompts in a form that the engine reads, one agent or several, limits."""
-    experience: Callable[..., Any] = Experience
+    experience: Callable[..., Learns] = Experience
     """Makes the part of an attempt that recalls and learns: ``Experience``, or what is called as it is."""
 
 
