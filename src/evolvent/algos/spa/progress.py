@@ -13,15 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import ModelError
 from evolvent.core.reward_kinds import keep_reward, reward_kinds
+from evolvent.learn.critics.frozen_head import fit, new_head
 from evolvent.learn.critics.token import Features, token_rows
 from evolvent.models.language.model import Row
-
-WIDTH = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +47,7 @@ class ProgressEstimator:
         self, features: Features, width: int, *, context: int, lr: float, seed: int = 0, device: str = "cpu"
     ) -> None:
         self._features, self._context = features, context
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.head = nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)).to(device)
+        self.head = new_head(width, 1, seed=seed, device=device)
         self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
 
     def see(self, episodes: Sequence[Episode]) -> Decisions:
@@ -75,22 +71,17 @@ class ProgressEstimator:
         device = seen.features_TD.device
         ret = torch.tensor([e.total_reward for e in seen.episodes], dtype=torch.float32, device=device)
         valid = torch.tensor([i for i, e in enumerate(seen.episodes) if e.valid and e.n_steps], dtype=torch.int64)
-        losses: list[float] = []
-        for _ in range(passes):
-            losses = []
-            order = valid[torch.randperm(len(valid), generator=generator)].to(device)
-            for mine in order.chunk(min(minibatches, max(1, len(order)))):
-                error = (self._sums(seen)[mine] - ret[mine]) ** 2
-                self.optimizer.zero_grad()
-                error.mean().backward()
-                self.optimizer.step()
-                losses.append(error.mean().item())
-        mean = float(np.mean(losses)) if losses else 0.0
-        if not np.isfinite(mean):
-            raise ModelError(
-                "the estimator of progress diverged", got=mean, expected="a finite loss", do="lower its lr"
-            )
-        return mean
+        return fit(
+            lambda rows: ((self._sums(seen)[rows] - ret[rows]) ** 2).mean(),
+            valid.to(device),
+            self.head,
+            self.optimizer,
+            epochs=passes,
+            minibatches=minibatches,
+            generator=generator,
+            name="the estimator of progress",
+            lr="progress_lr",
+        )
 
     def keep(self, seen: Decisions) -> None:
         """Keep the contributions as the kind ``progress``; where actions are chosen from a list, ``executed`` is 1.

@@ -6,6 +6,7 @@ token: of a decision with n tokens n + 1 states, and ``behind`` is the next one 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -68,14 +69,15 @@ def fit(
     *,
     epochs: int,
     minibatches: int,
-    grad_clip: float,
+    grad_clip: float = math.inf,
     generator: torch.Generator,
     name: str,
+    lr: str = "critic_lr",
 ) -> float:
     """Passes over the rows ``known`` in random minibatches; the mean loss of the last one, 0 where there was none.
 
     Raises:
-        ModelError: the loss is not finite; it names the critic.
+        ModelError: the loss is not finite; it names the critic, and the setting ``lr`` of its learning rate.
     """
     losses: list[float] = []
     for _ in range(epochs if len(known) else 0):
@@ -90,5 +92,5 @@ def fit(
             losses.append(loss.item())
     mean = float(np.mean(losses)) if losses else 0.0
     if not np.isfinite(mean):
-        raise ModelError(f"{name} diverged", got=mean, expected="a finite loss", do="lower critic_lr")
+        raise ModelError(f"{name} diverged", got=mean, expected="a finite loss", do=f"lower {lr}")
     return mean
