@@ -7,7 +7,8 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import _rule, names, preset, rule_of
+from evolvent.memory.policies import names, preset
+from evolvent.memory.rule import _rule, rule_of
 from evolvent.memory.rules import memq as memq_rule
 from evolvent.memory.rules import memrl as memrl_rule
 

@@ -16,7 +16,7 @@ from evolvent.memory.embedders import as_vectors
 from evolvent.memory.index.index import Index
 from evolvent.memory.items import named
 from evolvent.memory.metadata import Metadata
-from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Policy
 from evolvent.memory.store.engine import GONE, Connection, Search, Store, among, put_text
 from evolvent.memory.text import counted
 

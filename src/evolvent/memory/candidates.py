@@ -11,11 +11,11 @@ import numpy as np
 
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.keys import OF_VALUE, Owners
+from evolvent.memory.events import OF_VALUE
+from evolvent.memory.keys import Owners
 from evolvent.memory.metadata import Condition
-from evolvent.memory.policies import Policy, rule_of
 from evolvent.memory.relevance import NEAREST, hybrid
-from evolvent.memory.rule import Candidates, Pairs, Past
+from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of
 from evolvent.memory.store.engine import ALL, Connection, Subset, among
 
 PAST = 16  # outcomes of a memory that a rule is told of: older ones are forgotten

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from evolvent.formulas.causal import ArmSums
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
-from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.store.engine import Connection, among, marks, newest
 
 
@@ -46,6 +45,8 @@ class Value(NamedTuple):
         return Value._make((of * self.q + rest * q_init, of * self.carry + rest, *sums, self.n_credit))
 
 
+# the memory in whose name a value is kept: the first version of what was updated since, or the row of table m itself
+OF_VALUE = "coalesce((SELECT u.parent FROM provenance u WHERE u.child = m.seq AND u.relation = 'updated'), m.seq)"
 COLUMNS = (
     "q, carry, n, sum_r, sum_r2, w_shown, w2_shown, wr_shown, n_omitted, w_omitted, w2_omitted, sum_r_omitted, n_credit"
 )

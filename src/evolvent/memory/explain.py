@@ -15,7 +15,7 @@ from evolvent.memory.items import Explanation, Item, Recall, Recalled, memory_id
 from evolvent.memory.listing import items
 from evolvent.memory.maintenance import when
 from evolvent.memory.outcome import parts_of
-from evolvent.memory.policies import least_step
+from evolvent.memory.rule import least_step
 from evolvent.memory.store.engine import Store
 from evolvent.memory.text import clean_word, counted, in_units, short
 

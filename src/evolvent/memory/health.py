@@ -9,8 +9,9 @@ import numpy as np
 
 from evolvent.memory.bank import Bank
 from evolvent.memory.embedders import gate_of
-from evolvent.memory.keys import OF_VALUE, OWN
-from evolvent.memory.policies import rule_of
+from evolvent.memory.events import OF_VALUE
+from evolvent.memory.keys import OWN
+from evolvent.memory.rule import rule_of
 
 # values of a memory under the policy's objective: a row for each stage
 EVERY_STAGE = f"LEFT JOIN value v ON v.memory_id = {OF_VALUE} AND v.objective = ?"

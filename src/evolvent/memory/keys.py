@@ -29,9 +29,6 @@ OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.relati
 _OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' LEFT JOIN memory o ON o.seq = a.parent"
 _IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"
 
-# the memory in whose name a value is kept: the first version of what was updated since, or the row of table m itself
-OF_VALUE = "coalesce((SELECT u.parent FROM provenance u WHERE u.child = m.seq AND u.relation = 'updated'), m.seq)"
-
 # the arguments after the scope: body, kind, polarity, metadata (empty for none) and the time
 WITH_BODY = (
     f"SELECT m.seq, coalesce(o.seq, m.seq), m.key_hash FROM memory m {_OWNER} WHERE m.scope_id=? AND m.body_hash=? AND "

@@ -24,8 +24,7 @@ from evolvent.memory import lift
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.events import COUNTS, Loaded, Value, apply
 from evolvent.memory.items import memory_id
-from evolvent.memory.policies import Policy, rule_of, start_value
-from evolvent.memory.rule import Change, Settled, Shown
+from evolvent.memory.rule import Change, Policy, Settled, Shown, rule_of, start_value
 from evolvent.memory.store.engine import among
 from evolvent.memory.text import clean_word
 

@@ -19,7 +19,7 @@ from evolvent.memory.health import MAIN_STAGE, STATUS
 from evolvent.memory.items import Item, Order, Receipt, Trace, memory_id, receipt_id
 from evolvent.memory.maintenance.when import time_of
 from evolvent.memory.metadata import Filter, parse
-from evolvent.memory.policies import least_step
+from evolvent.memory.rule import least_step
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import among_words, clean_word, flag, listed, whole
 

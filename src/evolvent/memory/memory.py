@@ -22,7 +22,7 @@ from evolvent.memory.maintenance.mend import Mending
 from evolvent.memory.metadata import Filter
 from evolvent.memory.opening import open_bank
 from evolvent.memory.outcome import outcome, outcome_of
-from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Policy
 from evolvent.memory.store.engine import Progress, Search
 from evolvent.memory.text import callback, each_row, listed
 

@@ -14,7 +14,7 @@ from evolvent.core.protocols import Embedder
 from evolvent.memory import policies
 from evolvent.memory.bank import Bank
 from evolvent.memory.embedders import DEFAULT, load
-from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Policy
 from evolvent.memory.store.engine import Search, Store, Sync, damaged
 from evolvent.memory.store.opening import open_store
 from evolvent.memory.text import among_words, clean_word, flag

@@ -1,6 +1,6 @@
-"""Policies: what all rules have in common, and how a rule is found by name, by file, and from what a receipt says.
+"""Policies by name, by file, and from a receipt: ``preset("memrl", k=5)``, or that of a rule in your own file.
 
-A policy is the ``Config`` of a rule (``memory/rule.py``): ``preset("memrl", k=5)``, or that of a rule in your own file.
+A policy is the ``Config`` of a rule; what a rule is says ``memory/rule.py``.
 """
 
 from __future__ import annotations
@@ -11,159 +11,30 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from copy import copy
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 from evolvent.core import config as configs
 from evolvent.core import outside
 from evolvent.core.errors import BadInput, closest
+
+# rules of one's own and older programs have these from here
+from evolvent.memory.rule import Policy as Policy
+from evolvent.memory.rule import coded, where_of
+from evolvent.memory.rule import rule_of as rule_of
+from evolvent.memory.rule import start_value as start_value
+from evolvent.memory.rule import within as within
 
 _OWN = "evolvent.memory.rules"
 # receipts of versions whose policy was one flat record: what they said of learning, and the rule that does it now
 _BEFORE = {"none": "rag", "ema": "memrl", "provenance": "memq", "lift": "memlift"}
 
 
-@dataclass(frozen=True)
-class Policy:
-    """Settings that every rule has; a rule's ``Config`` adds its own, and has its own defaults."""
-
-    name: str
-    """What receipts call it."""
-    objective: str = "success"
-    """Which learned value ranks; settle(objective=…) feeds it."""
-    k: int = 3
-    """Memories shown at most."""
-    pool: int = 10
-    """Candidates kept by relevance before ranking (k1 of MemRL)."""
-    gate: float | None = None
-    """Strict lower bound of the cosine, whatever ranks; default: the embedder's (``embedders.gate_of``), as receipts
-    and health() tell."""
-    relevance: Literal["cosine", "hybrid"] = "cosine"
-    """cosine of the keys; hybrid: 3/4 of it, and 1/4 how many of the words that tell the nearest keys apart are
-    there."""
-    margin: float = 2.0
-    """Candidates this much less relevant than the most relevant one are left out (2: none)."""
-    epsilon: float = 0.0
-    """Probability of showing k random members of the pool instead of the best."""
-    q_init: float | Literal["low", "middle", "high"] = "middle"
-    """Starting value of a memory; the words place it in the reward range, so that it fits any."""
-
-    def __post_init__(self) -> None:
-        self._plain()
-        if self.k < 0 or self.pool < max(1, self.k):
-            raise BadInput(
-                "no usable k and pool",
-                got=(self.pool, self.k),
-                expected="(pool, k) with pool >= 1 and pool >= k >= 0",
-                where=_where(self),
-                code="bad_policy",
-            )
-        if isinstance(self.q_init, str) and self.q_init not in ("low", "middle", "high"):
-            expected = "a number, low, middle or high"
-            raise BadInput(
-                "unknown start value", got=self.q_init, expected=expected, where=_where(self), code="bad_policy"
-            )
-        if self.relevance not in ("cosine", "hybrid"):
-            raise BadInput(
-                "unknown relevance",
-                got=self.relevance,
-                expected="cosine or hybrid",
-                where=_where(self),
-                code="bad_policy",
-            )
-        within(self, 0.0, 1.0, "epsilon")
-
-    def _plain(self) -> None:
-        """Settings as a receipt keeps them; ``BadInput`` for those that could not be read from it again to settle."""
-        with _coded("bad_policy"):
-            told = configs.typed(self, _where(self))
-        for name, value in told.items():
-            if isinstance(value, float) and math.isnan(value):
-                raise BadInput(f"{name} is not a number", got=value, where=_where(self), code="bad_policy")
-            object.__setattr__(self, name, value)
-
-
-@lru_cache(maxsize=256)
-def with_gate(policy: Policy, gate: float) -> Policy:
-    """The policy with the gate of an embedder: made once, for every recall comes here."""
-    made = copy(policy)
-    object.__setattr__(made, "gate", gate)
-    return made
-
-
-def within(policy: Policy, low: float, high: float, *names: str, inside: bool = False) -> None:
-    """``BadInput`` where a setting is not in ``low..high``; ``inside``: nor at its ends."""
-    for name in names:
-        x = getattr(policy, name)
-        if not (low < x < high if inside else low <= x <= high):
-            expected = f"above {low:g}" if inside else f"{low:g}..{high:g}"
-            raise BadInput(f"{name} is out of range", got=x, expected=expected, where=_where(policy), code="bad_policy")
-
-
-@contextmanager
-def _coded(code: str) -> Iterator[None]:
-    """Errors of what knows nothing of memories get the code that their callers know."""
-    try:
-        yield
-    except BadInput as error:
-        error.code = error.code or code
-        raise
-
-
-def _where(policy: Policy) -> str:
-    return f"policy {policy.name!r}"
-
-
 # -------------------------------------------------------------------------------------------------- finding a rule
-@dataclass(frozen=True)
-class Rule:
-    """A rule's module, with the default of what it leaves out; see ``memory/rule.py``."""
-
-    module: ModuleType
-    rank: Callable[..., Any]
-    credit: Callable[..., Any] | None
-    walk: Callable[..., tuple[int, bool]] | None
-    bars: Callable[..., Any] | None
-    bounds: Callable[..., tuple[float, float]] | None
-    candidates: str
-    sources: bool
-    bodies: bool
-    history: bool
-    pairs: bool
-
-
-def rule_of(policy: Policy) -> Rule:
-    """The rule that a policy belongs to."""
-    return _rule(type(policy))
-
-
-@lru_cache(maxsize=64)
-def _rule(kind: type[Policy]) -> Rule:
-    module = sys.modules.get(kind.__module__)
-    if module is None or getattr(module, "Config", None) is not kind or not callable(getattr(module, "rank", None)):
-        raise BadInput(
-            "not the policy of a rule",
-            got=kind.__qualname__,
-            where=kind.__module__,
-            code="bad_policy",
-            expected="a class Config(Policy) of a file that has rank(config, pool), see evolvent.memory.rule",
-        )
-    told: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
-    candidates = getattr(module, "CANDIDATES", "near")
-    if candidates not in ("near", "any", "none"):
-        raise BadInput(
-            "unknown candidates", got=candidates, expected="near, any or none", where=module.__name__, code="bad_policy"
-        )
-    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "history", "pairs")}
-    return Rule(module=module, rank=module.rank, candidates=candidates, **told)
-
-
 @lru_cache
 def names() -> tuple[str, ...]:
     """The rules of the package."""
@@ -196,7 +67,7 @@ def preset_for(name: str, config: Any) -> Policy:
 def _module(name: str, where: str) -> ModuleType:
     at = outside.pointer(name) if isinstance(name, str) else None
     if at is not None:
-        with _coded("bad_rule"):
+        with coded("bad_rule"):
             return outside.load(at, "a rule of the memory", ("Config",))[0]
     if name not in names():
         raise BadInput(
@@ -239,7 +110,7 @@ def from_params(params: str) -> Policy:
         known = {f.name for f in fields(module.Config)}
         told = {name: value for name, value in told.items() if name in known}
     retired = getattr(module, "RETIRED", frozenset[str]())
-    with _coded("rule_lost"):
+    with coded("rule_lost"):
         return configs.from_json(module.Config, {name: value for name, value in told.items() if name not in retired})
 
 
@@ -275,7 +146,7 @@ def _found(name: str, file: str | None) -> ModuleType:
     if spec is not None and (spec.origin == file or not Path(file).is_file()):
         return importlib.import_module(name)
     if Path(file).is_file():
-        with _coded("bad_rule"):
+        with coded("bad_rule"):
             return outside.load(outside.Pointer(file, "Config", ""), "a rule of the memory", ())[0]
     raise BadInput(
         "the rule of this receipt cannot be found",
@@ -293,26 +164,6 @@ def _file(module: ModuleType) -> Path | None:
 
 
 # ------------------------------------------------------------------------------------------------------ reward range
-def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
-    """The starting value of a memory in units of reward."""
-    lo, hi = reward_range
-    if isinstance(policy.q_init, str):
-        return {"low": lo, "middle": (lo + hi) / 2, "high": hi}[policy.q_init]
-    return float(policy.q_init)
-
-
-def least_step(policy: Policy) -> float:
-    """No outcome of weight 1 moves a value by a smaller step; 0: values are plain means, or are not learned."""
-    alpha = getattr(policy, "alpha", 0.0)  # of a rule of one's own it may mean anything
-    return alpha if isinstance(alpha, int | float) and 0.0 < alpha <= 1.0 else 0.0
-
-
-def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:
-    """Where a starting value may lie: the reward range, or what the rule makes of it."""
-    wider = rule_of(policy).bounds
-    return reward_range if wider is None else wider(policy, reward_range)
-
-
 def reward_bounds(given: Any) -> tuple[float, float]:
     """A reward range as two floats.
 
@@ -360,14 +211,14 @@ def check(policy: str | Policy, reward_range: tuple[float, float]) -> Policy:
     lo, hi = reward_bounds(reward_range)
     q0 = start_value(policy, reward_range)
     if not math.isfinite(q0):
-        raise BadInput("q_init is not finite", got=q0, where=_where(policy), code="bad_policy")
+        raise BadInput("q_init is not finite", got=q0, where=where_of(policy), code="bad_policy")
     learns = rule.credit is not None and (rule.history or getattr(policy, "weight", 0.0) > 0)
     if learns and not lo < q0 <= hi and policy.epsilon <= 0:
         raise BadInput(
             "these settings starve: memories that were never tried can never win",
             got=f"q_init {q0:g} with rewards {lo:g}..{hi:g} and no exploration",
             expected=f"{lo:g} < q_init <= {hi:g}, or epsilon > 0",
-            where=_where(policy),
+            where=where_of(policy),
             do="q_init='high' (optimistic), q_init='middle', or epsilon=0.1",
             code="bad_policy",
         )
@@ -380,7 +231,7 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
         raise BadInput(
             "the rule has no file of its own",
             got=f"module {module.__name__}",
-            where=_where(policy),
+            where=where_of(policy),
             expected="a file with Config, rank and credit that other processes can load too",
             do="move it out of the script: Memory(policy=my_rule.Config()), or policy='my_rule.py'",
             code="bad_policy",
@@ -394,7 +245,7 @@ def _lasting(policy: Policy, module: ModuleType) -> None:
         raise BadInput(
             "the settings do not come back from JSON",
             got=policy,
-            where=_where(policy),
+            where=where_of(policy),
             expected="fields of numbers, texts, tuples and None",
             code="bad_policy",
         )

@@ -19,8 +19,8 @@ from evolvent.memory.embedders import gate_of
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
-from evolvent.memory.policies import Policy, check, least_step, rule_of, to_params, with_gate
-from evolvent.memory.rule import Candidates, Ranking, checked_ranking
+from evolvent.memory.policies import check, to_params
+from evolvent.memory.rule import Candidates, Policy, Ranking, checked_ranking, least_step, rule_of, with_gate
 from evolvent.memory.store.engine import ALL, Connection, Subset, among, marks, newest, put_text
 from evolvent.memory.text import (
     MAX_KEY_CHARS,

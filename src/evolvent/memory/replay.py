@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from evolvent.memory.events import COLUMNS, Event, Value, apply, source_change, stepped
-from evolvent.memory.keys import OF_VALUE, OWN
+from evolvent.memory.events import COLUMNS, OF_VALUE, Event, Value, apply, source_change, stepped
+from evolvent.memory.keys import OWN
 from evolvent.memory.store.engine import Store, marks
 
 

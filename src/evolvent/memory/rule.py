@@ -1,4 +1,6 @@
-"""What a rule of the memory is told, and what it answers. ``memory/rules`` has one a file; yours may lie anywhere.
+"""What a rule of the memory is: its settings, what it is told, and what it answers.
+
+``memory/rules`` has one a file; yours may lie anywhere.
 
 A rule is a module with
 
@@ -25,12 +27,18 @@ and, where it needs them,
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, NamedTuple
+import sys
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType, ModuleType
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from evolvent.core import config as configs
 from evolvent.core.errors import BadInput
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.lift import Effect
@@ -42,6 +50,166 @@ _USUAL = frozenset((int, float))
 Id = Any
 
 
+# ------------------------------------------------------------------------------------------------------------- settings
+@dataclass(frozen=True)
+class Policy:
+    """Settings that every rule has; a rule's ``Config`` adds its own, and has its own defaults."""
+
+    name: str
+    """What receipts call it."""
+    objective: str = "success"
+    """Which learned value ranks; settle(objective=…) feeds it."""
+    k: int = 3
+    """Memories shown at most."""
+    pool: int = 10
+    """Candidates kept by relevance before ranking (k1 of MemRL)."""
+    gate: float | None = None
+    """Strict lower bound of the cosine, whatever ranks; default: the embedder's (``embedders.gate_of``), as receipts
+    and health() tell."""
+    relevance: Literal["cosine", "hybrid"] = "cosine"
+    """cosine of the keys; hybrid: 3/4 of it, and 1/4 how many of the words that tell the nearest keys apart are
+    there."""
+    margin: float = 2.0
+    """Candidates this much less relevant than the most relevant one are left out (2: none)."""
+    epsilon: float = 0.0
+    """Probability of showing k random members of the pool instead of the best."""
+    q_init: float | Literal["low", "middle", "high"] = "middle"
+    """Starting value of a memory; the words place it in the reward range, so that it fits any."""
+
+    def __post_init__(self) -> None:
+        self._plain()
+        if self.k < 0 or self.pool < max(1, self.k):
+            raise BadInput(
+                "no usable k and pool",
+                got=(self.pool, self.k),
+                expected="(pool, k) with pool >= 1 and pool >= k >= 0",
+                where=where_of(self),
+                code="bad_policy",
+            )
+        if isinstance(self.q_init, str) and self.q_init not in ("low", "middle", "high"):
+            expected = "a number, low, middle or high"
+            raise BadInput(
+                "unknown start value", got=self.q_init, expected=expected, where=where_of(self), code="bad_policy"
+            )
+        if self.relevance not in ("cosine", "hybrid"):
+            raise BadInput(
+                "unknown relevance",
+                got=self.relevance,
+                expected="cosine or hybrid",
+                where=where_of(self),
+                code="bad_policy",
+            )
+        within(self, 0.0, 1.0, "epsilon")
+
+    def _plain(self) -> None:
+        """Settings as a receipt keeps them; ``BadInput`` for those that could not be read from it again to settle."""
+        with coded("bad_policy"):
+            told = configs.typed(self, where_of(self))
+        for name, value in told.items():
+            if isinstance(value, float) and math.isnan(value):
+                raise BadInput(f"{name} is not a number", got=value, where=where_of(self), code="bad_policy")
+            object.__setattr__(self, name, value)
+
+
+@lru_cache(maxsize=256)
+def with_gate(policy: Policy, gate: float) -> Policy:
+    """The policy with the gate of an embedder: made once, for every recall comes here."""
+    made = copy(policy)
+    object.__setattr__(made, "gate", gate)
+    return made
+
+
+def within(policy: Policy, low: float, high: float, *names: str, inside: bool = False) -> None:
+    """``BadInput`` where a setting is not in ``low..high``; ``inside``: nor at its ends."""
+    for name in names:
+        x = getattr(policy, name)
+        if not (low < x < high if inside else low <= x <= high):
+            expected = f"above {low:g}" if inside else f"{low:g}..{high:g}"
+            raise BadInput(
+                f"{name} is out of range", got=x, expected=expected, where=where_of(policy), code="bad_policy"
+            )
+
+
+@contextmanager
+def coded(code: str) -> Iterator[None]:
+    """Errors of what knows nothing of memories get the code that their callers know."""
+    try:
+        yield
+    except BadInput as error:
+        error.code = error.code or code
+        raise
+
+
+def where_of(policy: Policy) -> str:
+    """A policy as errors name it."""
+    return f"policy {policy.name!r}"
+
+
+def start_value(policy: Policy, reward_range: tuple[float, float]) -> float:
+    """The starting value of a memory in units of reward."""
+    lo, hi = reward_range
+    if isinstance(policy.q_init, str):
+        return {"low": lo, "middle": (lo + hi) / 2, "high": hi}[policy.q_init]
+    return float(policy.q_init)
+
+
+def least_step(policy: Policy) -> float:
+    """No outcome of weight 1 moves a value by a smaller step; 0: values are plain means, or are not learned."""
+    alpha = getattr(policy, "alpha", 0.0)  # of a rule of one's own it may mean anything
+    return alpha if isinstance(alpha, int | float) and 0.0 < alpha <= 1.0 else 0.0
+
+
+def value_bounds(policy: Policy, reward_range: tuple[float, float]) -> tuple[float, float]:
+    """Where a starting value may lie: the reward range, or what the rule makes of it."""
+    wider = rule_of(policy).bounds
+    return reward_range if wider is None else wider(policy, reward_range)
+
+
+# ----------------------------------------------------------------------------------------------------------- the module
+@dataclass(frozen=True)
+class Rule:
+    """A rule's module, with the default of what it leaves out."""
+
+    module: ModuleType
+    rank: Callable[..., Any]
+    credit: Callable[..., Any] | None
+    walk: Callable[..., tuple[int, bool]] | None
+    bars: Callable[..., Any] | None
+    bounds: Callable[..., tuple[float, float]] | None
+    candidates: str
+    sources: bool
+    bodies: bool
+    history: bool
+    pairs: bool
+
+
+def rule_of(policy: Policy) -> Rule:
+    """The rule that a policy belongs to."""
+    return _rule(type(policy))
+
+
+@lru_cache(maxsize=64)
+def _rule(kind: type[Policy]) -> Rule:
+    module = sys.modules.get(kind.__module__)
+    if module is None or getattr(module, "Config", None) is not kind or not callable(getattr(module, "rank", None)):
+        raise BadInput(
+            "not the policy of a rule",
+            got=kind.__qualname__,
+            where=kind.__module__,
+            code="bad_policy",
+            expected="a class Config(Policy) of a file that has rank(config, pool), see evolvent.memory.rule",
+        )
+    told: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
+    candidates = getattr(module, "CANDIDATES", "near")
+    if candidates not in ("near", "any", "none"):
+        raise BadInput(
+            "unknown candidates", got=candidates, expected="near, any or none", where=module.__name__, code="bad_policy"
+        )
+    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "history", "pairs")}
+    return Rule(module=module, rank=module.rank, candidates=candidates, **told)
+
+
+# ------------------------------------------------------------------------------------------ what it is told and answers
 class Pairs(NamedTuple):
     """Questions and memories that were shown at them, P of them, oldest first; and the candidates of now."""
 

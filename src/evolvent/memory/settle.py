@@ -15,8 +15,8 @@ from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
 from evolvent.memory.outcome import Outcome, check_same, parts_of, spans
-from evolvent.memory.policies import Policy, from_params, rule_of
-from evolvent.memory.rule import Settled, Shown, checked_changes
+from evolvent.memory.policies import from_params
+from evolvent.memory.rule import Policy, Settled, Shown, checked_changes, rule_of
 from evolvent.memory.store.engine import Connection, among, marks, put_text
 from evolvent.memory.text import content_hash
 

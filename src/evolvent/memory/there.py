@@ -10,7 +10,7 @@ from evolvent.core.errors import BadInput
 
 if TYPE_CHECKING:
     from evolvent.memory.memory import Memory
-    from evolvent.memory.policies import Policy
+    from evolvent.memory.rule import Policy
 
 
 def open_memory(

@@ -17,7 +17,7 @@ from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, Recalled, memory_id
 from evolvent.memory.maintenance.when import time_of
 from evolvent.memory.metadata import expiry, stored
-from evolvent.memory.policies import start_value, value_bounds
+from evolvent.memory.rule import start_value, value_bounds
 from evolvent.memory.secrets import MASK
 from evolvent.memory.store.engine import Connection, audit, put_text
 from evolvent.memory.text import (

@@ -18,7 +18,7 @@ from evolvent.core.protocols import Env, Model
 from evolvent.evaluate.live import Live
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Policy
 from evolvent.runs.sources import pinned
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from typing import Any
 from evolvent.cli.memory.audit import audit
 from evolvent.memory import events
 from evolvent.memory.bank import Bank
+from evolvent.memory.events import OF_VALUE
 from evolvent.memory.health import MAIN_STAGE
 from evolvent.memory.items import memory_id, receipt_id
-from evolvent.memory.keys import OF_VALUE
 from evolvent.memory.memory import Memory
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import short

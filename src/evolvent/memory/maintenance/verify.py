@@ -20,8 +20,9 @@ import numpy as np
 from evolvent.core.errors import StoreError
 from evolvent.memory import events, policies, replay
 from evolvent.memory.bank import Bank
+from evolvent.memory.events import OF_VALUE
 from evolvent.memory.items import memory_id, receipt_id
-from evolvent.memory.keys import OF_VALUE, OWN
+from evolvent.memory.keys import OWN
 from evolvent.memory.maintenance import compact, erase
 from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema

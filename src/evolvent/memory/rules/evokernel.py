@@ -23,8 +23,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.memory.ledger import Known, ledger_of
-from evolvent.memory.policies import Policy, within
-from evolvent.memory.rule import Candidates, Ranking
+from evolvent.memory.rule import Candidates, Policy, Ranking, within
 from evolvent.memory.rules import memrl
 
 LEVEL = "memory"

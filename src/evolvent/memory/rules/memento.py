@@ -34,8 +34,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.formulas.cases import cross_entropy, fit_logistic, kernel_value, logistic
 from evolvent.memory.ledger import Known, ledger_of
-from evolvent.memory.policies import Policy, within
-from evolvent.memory.rule import Candidates, Pairs, Ranking
+from evolvent.memory.rule import Candidates, Pairs, Policy, Ranking, within
 from evolvent.memory.rules import memrl
 
 LEVEL = "memory"

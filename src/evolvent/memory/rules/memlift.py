@@ -38,8 +38,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.formulas.values import ema, mean_since_change
 from evolvent.memory import lift
 from evolvent.memory.ledger import Known, ledger_of
-from evolvent.memory.policies import Policy, start_value, within
-from evolvent.memory.rule import Candidates, Change, Id, Ranking, Settled
+from evolvent.memory.rule import Candidates, Change, Id, Policy, Ranking, Settled, start_value, within
 
 LEVEL = "memory"
 UNBIASED = None

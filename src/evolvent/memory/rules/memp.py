@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.memory.policies import Policy
-from evolvent.memory.rule import Candidates, Ranking
+from evolvent.memory.rule import Candidates, Policy, Ranking
 from evolvent.memory.rules.memrl import blend
 
 

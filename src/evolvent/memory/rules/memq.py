@@ -27,8 +27,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.formulas.values import spread_back
 from evolvent.memory.ledger import Known, ledger_of
-from evolvent.memory.policies import within
-from evolvent.memory.rule import Candidates, Change, Ranking, Settled, reach
+from evolvent.memory.rule import Candidates, Change, Ranking, Settled, reach, within
 from evolvent.memory.rules import memrl
 
 LEVEL = "memory"

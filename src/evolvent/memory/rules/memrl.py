@@ -23,8 +23,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.formulas.selection import blended
 from evolvent.formulas.values import ema
 from evolvent.memory.ledger import Known, ledger_of
-from evolvent.memory.policies import Policy, within
-from evolvent.memory.rule import Candidates, Change, Ranking, Settled
+from evolvent.memory.rule import Candidates, Change, Policy, Ranking, Settled, within
 
 LEVEL = "memory"
 UNBIASED = None

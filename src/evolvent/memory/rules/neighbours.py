@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.memory.policies import Policy, within
+from evolvent.memory.rule import Policy, within
 from evolvent.memory.rules import memrl, rag
 
 rank = rag.rank

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.memory.policies import Policy
+from evolvent.memory.rule import Policy
 from evolvent.memory.rules import rag
 
 rank = rag.rank

@@ -15,7 +15,8 @@ from evolvent.envs.checked import CheckedEnv
 from evolvent.evaluate.live import Live, count, interval
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
-from evolvent.memory.policies import Policy, preset_for, rule_of
+from evolvent.memory.policies import preset_for
+from evolvent.memory.rule import Policy, rule_of
 from evolvent.models.served.acting import Served
 from evolvent.play.experience import Use
 from evolvent.play.manner import Budget, Manner
