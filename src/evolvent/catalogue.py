@@ -9,10 +9,10 @@ import ast
 import dataclasses
 import functools
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
@@ -27,7 +27,6 @@ from evolvent.core.folder import RunFolder
 from evolvent.runs.kind import Kind
 from evolvent.search.ways import ways
 
-_LIGHT = ("evolvent.core.", "evolvent.formulas.")
 KEPT = "system"
 """Folder inside a run folder that keeps the file of a system of your own."""
 
@@ -154,6 +153,7 @@ def system(name: str) -> System:
 
     Raises:
         BadInput: no such system (names the closest), or its file does not run, or lacks ``Config`` or ``run``.
+        MissingExtra: the package that its kind runs with is not installed.
     """
     at = outside.pointer(name) if not name.isidentifier() else None
     if at is not None and at.file is not None and not at.name and not at.options:
@@ -169,69 +169,29 @@ def system(name: str) -> System:
             expected = "a module with Config and run()"
             raise BadInput("not a system", got=type(module).__name__, expected=expected, where=others[name].package)
         return _checked(System(name, name, module))
-    return System(name, name, _load(name, list(others)))
+    found = System(name, name, _load(name, list(others)))
+    package, extra = found.kind.needs
+    if package and importlib.util.find_spec(package) is None:
+        raise missing_extra(package, extra, f"evolvent.algos.{name}")
+    return found
 
 
 def settings_of(name: str) -> type[Any]:
-    """``Config`` of a system, for `--help`: of the package it is made without importing what the system runs with.
+    """``Config`` of a system, for `--help`; those of the package have it where no extra is installed, too.
 
     Raises:
         BadInput: as ``system``.
     """
-    path = _modules("algos").get(name)
-    if path is None:
-        return system(name).Config
-    return _alone(f"evolvent.algos.{name}", path, frozenset({"Config"})).Config
+    return _import("algos", name).Config if name in _modules("algos") else system(name).Config
 
 
 def defaults_of(name: str) -> Any:
-    """The settings that a system has by default, made as ``settings_of`` makes their class.
+    """The settings that a system has by default.
 
     Raises:
         BadInput: as ``system``; a file of your own whose settings raise, with its words, file and line.
     """
     return settings_of(name)() if name in _modules("algos") else system(name).settings()
-
-
-@functools.cache
-def _alone(name: str, path: Path, names: frozenset[str]) -> ModuleType:
-    """A module of the package with nothing but ``names`` and what these need, also of other modules of the package."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    module = ModuleType(f"{name}:alone")
-    module.__file__, module.__doc__ = str(path), ast.get_docstring(tree)
-    sys.modules[module.__name__] = module  # where dataclasses look
-    kept: list[ast.stmt] = []
-    wanted = {*names, "annotations"}
-    for node in reversed(tree.body):  # what is used stands above
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            node.names = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in wanted]
-            if node.names and not _taken(node, module):
-                kept.append(node)
-        elif wanted & _defines(node):
-            wanted |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
-            kept.append(node)
-    exec(compile(ast.Module(kept[::-1], []), str(path), "exec", dont_inherit=True), vars(module))
-    return module
-
-
-def _taken(node: ast.stmt, into: ModuleType) -> bool:
-    """Take what is imported from a module of the package, without importing that."""
-    ours = isinstance(node, ast.ImportFrom) and str(node.module).startswith("evolvent.")
-    if not isinstance(node, ast.ImportFrom) or not ours or str(node.module).startswith(_LIGHT):
-        return False
-    path = Path(__file__).parent.joinpath(*str(node.module).split(".")[1:]).with_suffix(".py")
-    if not path.is_file():
-        return False
-    source = _alone(str(node.module), path, frozenset(alias.name for alias in node.names))
-    for alias in node.names:
-        setattr(into, alias.asname or alias.name, getattr(source, alias.name))
-    return True
-
-
-def _defines(node: ast.stmt) -> set[str]:
-    if isinstance(node, ast.ClassDef | ast.FunctionDef):
-        return {node.name}
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
 
 
 def of_run(folder: RunFolder) -> System:
@@ -357,9 +317,7 @@ def _load(name: str, others: Sequence[str]) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "evolvent":
             raise
-        source = _modules("algos")[name].read_text(encoding="utf-8")
-        extra = "marl" if "evolvent.runs.team.run" in source else "train"
-        raise missing_extra(error.name, extra, f"evolvent.algos.{name}") from error
+        raise missing_extra(error.name, "train", f"evolvent.algos.{name}") from error
 
 
 def _import(package: str, name: str) -> ModuleType:

@@ -19,7 +19,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_shift
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import ASYMRE
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -41,6 +40,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import ASYMRE
+
     summary, settings = "the return against a baseline below the mean of its group", step_shift.Config(config.shift)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         rule = Rule.of(step_shift, "shift", summary, settings)

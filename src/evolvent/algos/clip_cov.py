@@ -21,7 +21,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import CLIP_COV
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -52,6 +51,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import CLIP_COV
+
     low_high = {"clip_low": config.clip, "clip_high": config.clip}
     objective = replace(CLIP_COV, **low_high, keep_share=config.keep_share, keep_range=config.keep_range)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:

@@ -23,28 +23,28 @@ from __future__ import annotations
 import copy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_counterfactual, agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import masked_mean, normalised, own_means
-from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, scaled_targets
-from evolvent.learn.team.descent import Rows, descend
-from evolvent.learn.team.optimal_baseline import choice_columns, policy_of
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors
-from evolvent.models.team.joint_q import JointQ
 from evolvent.runs.team.actors import acting
-from evolvent.runs.team.evaluation import Act
+from evolvent.runs.team.config import TeamConfig
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.learn.team.batch import Batch, View
+    from evolvent.learn.team.descent import Rows
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Actors
+    from evolvent.models.team.joint_q import JointQ
+    from evolvent.runs.team.evaluation import Act
+    from evolvent.runs.team.run import TeamRun
 
 PAPER = "arXiv 1705.08926"
 LEVELS = ("agent", "step")
@@ -85,6 +85,12 @@ class Config(TeamConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.team.critic import scaled_targets
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         actors, q = make_networks(config, team)
         old_q = copy.deepcopy(q).requires_grad_(False)
@@ -138,6 +144,9 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     Raises:
         BadInput: agents whose actions are numbers.
     """
+    from evolvent.models.team.actors import Actors
+    from evolvent.models.team.joint_q import JointQ
+
     spec, steps = team.env.team, team.steps
     if spec.kind != "discrete":
         raise BadInput(
@@ -154,14 +163,20 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     return actors.to(team.device), q.to(team.device)
 
 
-@torch.no_grad()
 def mean_q(actors: Actors, q: JointQ, view: View, action: Tensor) -> Tensor:
     """``sum_b pi^i(b) Q(s, (a^{-i}, b))`` in the critic's scale, ``[..., A]``."""
-    return (policy_of(actors, view.obs, view.available) * q.of_choices(view.state, view.obs, action)).sum(-1)
+    import torch
+
+    from evolvent.learn.team.optimal_baseline import policy_of
+
+    with torch.no_grad():
+        return (policy_of(actors, view.obs, view.available) * q.of_choices(view.state, view.obs, action)).sum(-1)
 
 
 def counterfactual(config: Config, actors: Actors, q: JointQ, norm: ValueNorm, batch: Batch) -> RolloutLedger:
     """Q of what was done minus the baseline."""
+    from evolvent.learn.team.optimal_baseline import choice_columns
+
     view, exact = batch.view, config.optimal_baseline == "exact"
     columns = choice_columns(actors, q, norm, (view.state, view.obs, view.available), batch.action, exact=exact)
     if config.optimal_baseline == "none":
@@ -173,6 +188,9 @@ def improve(
     config: Config, actors: Actors, rms: torch.optim.RMSprop, batch: Batch, adv_TBA: Tensor
 ) -> dict[str, float]:
     """One step of plain policy gradient; what was seen, for the log."""
+    from evolvent.learn.losses import masked_mean, normalised, own_means
+    from evolvent.learn.team.descent import descend
+
     view, adv = batch.view.flat(), normalised(adv_TBA, batch.view.active, centre=False).flatten(0, 1)
     action = batch.action.flatten(0, 1)
     weight, each = (1.0, 1) if actors.shared else (own_means(adv, view.active), adv.shape[1])
@@ -191,6 +209,8 @@ def learn_values(
     config: Config, q: JointQ, rms: torch.optim.RMSprop, target: Tensor, batch: Batch, generator: torch.Generator
 ) -> float:
     """Fit Q of what was done to its targets; the mean loss."""
+    from evolvent.learn.team.critic import fit_critic
+
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     parts = min(config.critic_steps, len(action))
     return fit_critic(

@@ -25,7 +25,6 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_preferred
 from evolvent.evaluate.live import Live
-from evolvent.learn.preference.objective import Preference
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
@@ -57,6 +56,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.preference.objective import Preference
+
     objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
     pairs = find_pairs(config.pairs, config.compare)
     needs = Needs(base=REFERENCE, compares=pairs is None)

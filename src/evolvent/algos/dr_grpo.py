@@ -19,7 +19,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import DR_GRPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -45,6 +44,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import DR_GRPO
+
     objective = replace(DR_GRPO, clip_low=config.clip, clip_high=config.clip, length=config.length)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         return learn(run, "dr_grpo", RULE, objective, grad_clip=config.grad_clip)

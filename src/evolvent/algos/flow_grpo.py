@@ -23,7 +23,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_flow_group
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import FLOW_GRPO
 from evolvent.play.manner import Manner
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.config import ClippedConfig
@@ -56,6 +55,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import FLOW_GRPO
+
     objective = replace(FLOW_GRPO, clip_low=config.clip_low, clip_high=config.clip_high, kl=config.kl)
     needs = Needs(base="it is the executor", compares=True)
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:

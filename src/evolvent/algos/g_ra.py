@@ -22,7 +22,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gated
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import GATED
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -49,6 +48,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import GATED
+
     objective = replace(GATED, clip_low=config.clip, clip_high=config.clip)
     rule = step_gated.Config(levels=tuple(tuple(kind.split("+")) for kind in config.kinds), gates=config.gates)
     needs = Needs(kinds=tuple(kind for level in rule.levels for kind in level), compares=True)

@@ -19,7 +19,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import GRPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -44,6 +43,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import GRPO
+
     objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
     needs = Needs(base=REFERENCE if config.kl else "", compares=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:

@@ -23,7 +23,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import GSPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -50,6 +49,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import GSPO
+
     objective = replace(GSPO, clip_low=config.clip_low, clip_high=config.clip_high)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         return learn(run, "gspo", RULE, objective, grad_clip=config.grad_clip)

@@ -24,24 +24,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised
-from evolvent.learn.team.batch import Batch, Own
-from evolvent.learn.team.critic import fit_state_critic
-from evolvent.learn.team.descent import Rows, descend
-from evolvent.learn.team.ppo import PPO
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors, Critic
+from evolvent.learn.team.config import PPO
 from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.learn.team.batch import Batch, Own
+    from evolvent.learn.team.descent import Rows
+    from evolvent.models.team.actors import Actors
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")
@@ -55,6 +53,13 @@ class Config(PPO, ActorsConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.team.critic import fit_state_critic
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Critic
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         n_agents = team.env.team.n_agents
         actors = make_actors(config, team)
@@ -100,6 +105,10 @@ def improve_in_turn(
 
     In the end M is ``prod_i pi_new^i / pi_old^i`` of the actions that were taken.
     """
+    import torch
+
+    from evolvent.learn.losses import normalised
+
     adv = normalised(adv_TBA, batch.view.active, per_agent=True).flatten(0, 1)
     factor, rows_told = torch.ones_like(adv[:, 0]), list[dict[str, float]]()
     for i in torch.randperm(actors.n_agents, generator=generator, device=generator.device).tolist():
@@ -122,6 +131,9 @@ def improve_one(
     weighed: tuple[Tensor, Tensor],
 ) -> dict[str, float]:
     """Clipped policy gradient for one actor, advantages times M (``weighed``, ``[T*B]`` each); means for the log."""
+    from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean
+    from evolvent.learn.team.descent import descend
+
     adv, factor = weighed
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:

@@ -21,24 +21,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import normalised, own_means
-from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.critic import fit_critic, scaled_targets
-from evolvent.learn.team.ppo import PPO, improve_together
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Critic
+from evolvent.learn.team.config import PPO
 from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from evolvent.learn.team.batch import Batch, View
+    from evolvent.learn.team.value_norm import ValueNorm
 
 PAPER = "arXiv 2011.09533"
 LEVELS = ("agent", "step")
@@ -55,6 +53,15 @@ class Config(PPO, ActorsConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+    from torch import nn
+
+    from evolvent.learn.losses import normalised
+    from evolvent.learn.team.ppo import improve_together
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Critic
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         spec, steps = team.env.team, team.steps
         actors = make_actors(config, team)
@@ -95,6 +102,8 @@ evaluate = partial(evaluate_team, Config, played)
 
 def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
     """What each agent's critic says of what it sees, ``[B, A]``."""
+    import torch
+
     if len(critics) == 1:
         return critics[0](obs_BAD)
     return torch.stack([critic(obs_BAD[:, i]) for i, critic in enumerate(critics)], dim=1)
@@ -110,6 +119,10 @@ def learn_values(
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Fit the critics to every agent's own lambda-returns; their mean loss, and how much of them they knew."""
+    from evolvent.learn.losses import own_means
+    from evolvent.learn.team.critic import fit_critic, scaled_targets
+    from evolvent.models.team.actors import Critic
+
     obs = batch.view.obs.flatten(0, 1)
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
     target, old, _ = scaled_targets(norm, batch, ledger, heads)

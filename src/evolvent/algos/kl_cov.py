@@ -20,7 +20,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import KL_COV
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -47,6 +46,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import KL_COV
+
     objective = replace(KL_COV, kl_cov=config.kl_cov, kl_cov_weight=config.kl_cov_weight)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         return learn(run, "kl_cov", RULE, objective, grad_clip=config.grad_clip)

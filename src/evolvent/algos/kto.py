@@ -19,7 +19,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import KTO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
@@ -49,6 +48,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import KTO
+
     objective, pairs = (
         replace(KTO, beta=config.beta, weights=(config.wanted, config.unwanted)),
         find_pairs(config.pairs),

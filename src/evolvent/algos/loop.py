@@ -22,7 +22,6 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out, step_left_out
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import LOOP
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.loop import learn
@@ -55,6 +54,8 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import LOOP
+
     objective = replace(LOOP, ratio=config.ratio, clip_high=config.clip)
     base = partial(step_leave_one_out.assign, config=step_leave_one_out.Config(drop_below=config.drop_below))
     summary, settings = "the return against that of the others", step_left_out.Config(base=base)

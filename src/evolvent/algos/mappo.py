@@ -27,27 +27,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import normalised
-from evolvent.learn.team.batch import Batch
-from evolvent.learn.team.critic import fit_critic, scaled_targets
-from evolvent.learn.team.optimal_baseline import choice_columns, number_columns
-from evolvent.learn.team.ppo import PPO, improve_together
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors, Critic
-from evolvent.models.team.joint_q import JointQ
+from evolvent.learn.team.config import PPO
 from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamRun, open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.learn.team.batch import Batch
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Actors, Critic
+    from evolvent.models.team.joint_q import JointQ
+    from evolvent.runs.team.run import TeamRun
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")
@@ -67,6 +66,13 @@ class Config(PPO, ActorsConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.team.ppo import improve_together
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Critic
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
@@ -105,6 +111,8 @@ evaluate = partial(evaluate_team, Config, played)
 
 def scaled(config: Config, batch: Batch, ledger: RolloutLedger) -> Tensor:
     """Normalised advantages; over the optimal baseline they are not centred."""
+    from evolvent.learn.losses import normalised
+
     centre = config.optimal_baseline == "none"
     return normalised(batch.credit(ledger), batch.view.active, per_agent=not config.shared, centre=centre)
 
@@ -120,6 +128,8 @@ def learn_values(
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
+    from evolvent.learn.team.critic import fit_critic, scaled_targets
+
     heads = [critic.head] if q is None else [critic.head, q.head]
     target, old, mask = scaled_targets(norm, batch, ledger, heads, shared=True)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
@@ -154,6 +164,8 @@ def joint_q(config: Config, team: TeamRun) -> JointQ:
     Raises:
         BadInput: the exact form for numbers.
     """
+    from evolvent.models.team.joint_q import JointQ
+
     if config.optimal_baseline == "exact" and team.env.team.dims:
         raise BadInput(
             "no exact baseline for continuous actions",
@@ -170,6 +182,10 @@ def over_optimal_baseline(
     config: Config, actors: Actors, q: JointQ, norm: ValueNorm, batch: Batch, generator: torch.Generator
 ) -> RolloutLedger:
     """Lambda-returns minus the baseline of least variance."""
+    import torch
+
+    from evolvent.learn.team.optimal_baseline import choice_columns, number_columns
+
     rule, view = (
         agent_optimal_baseline.Config(gamma=config.gamma, gae_lambda=config.gae_lambda, pooled=True),
         batch.view,

@@ -30,10 +30,8 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import MARFT_A, MARFT_T
-from evolvent.models.language.acting import Way
 from evolvent.play.workflow import Workflow, workflow
-from evolvent.runs.language.config import LanguageConfig, check_stages
+from evolvent.runs.language.config import LanguageConfig, Way, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
@@ -72,6 +70,8 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import MARFT_A, MARFT_T
+
     team = workflow(config.agents)
     others = len(team.names) - 1
     check_stages(config.updates, others * config.interval, "--interval", parts=others or 1, who=team.names[-1])

@@ -19,21 +19,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.team.batch import View
-from evolvent.learn.team.joint import Joint, improve_joint
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.joint import JointPolicy
-from evolvent.runs.team.evaluation import Act
+from evolvent.learn.team.config import Joint
+from evolvent.runs.team.config import TeamConfig
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.learn.team.batch import View
+    from evolvent.models.team.joint import JointPolicy
+    from evolvent.runs.team.evaluation import Act
+    from evolvent.runs.team.run import TeamRun
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")
@@ -50,6 +52,12 @@ class Config(Joint, TeamConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.team.joint import improve_joint
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         policy = make_policy(config, team)
         optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5, fused=True)
@@ -82,6 +90,8 @@ evaluate = partial(evaluate_team, Config, _played)
 
 def make_policy(config: Config, team: TeamRun) -> JointPolicy:
     """The network for the team at hand."""
+    from evolvent.models.team.joint import JointPolicy
+
     return JointPolicy(
         team.env.team,
         team.steps.obs_dim,

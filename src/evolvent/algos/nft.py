@@ -26,7 +26,6 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward, succeeded
 from evolvent.credit import step_group_mean, step_left_out
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import NFT
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, left_out
 from evolvent.runs.language.loop import learn
@@ -54,6 +53,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import NFT
+
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
 
         def judge(episodes: list[Episode]) -> dict[str, float]:

@@ -16,7 +16,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_ntpo
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import NTPO
 from evolvent.runs.language.config import CriticConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -35,6 +34,8 @@ class Config(CriticConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import NTPO
+
     objective = replace(NTPO, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
     settings = token_ntpo.Config(gamma=config.gamma, gae_lambda=config.gae_lambda)
     rule = Rule.of(token_ntpo, "ntpo", "token by token, discount at every token", settings)

@@ -19,7 +19,6 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean, step_log_avg_exp
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import OPMD
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -43,6 +42,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import OPMD
+
     rule = Rule.of(step_group_mean, "group_mean", "the return against the mean of its group")
     if config.baseline == "log_avg_exp":
         soft = step_log_avg_exp.Config(tau=config.opmd)

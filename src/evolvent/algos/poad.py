@@ -30,7 +30,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_bad
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import POAD
 from evolvent.runs.language.config import CriticConfig, CriticPlan, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -60,6 +59,8 @@ class Config(CriticConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import POAD
+
     objective = replace(POAD, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
     settings = token_bad.Config(
         gamma=config.gamma, gae_lambda=config.gae_lambda, gae_lambda_inside=config.plan.gae_lambda_inside or None

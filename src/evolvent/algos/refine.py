@@ -21,7 +21,6 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_clip, step_delta
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import CLIP_DELTA
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -52,6 +51,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import CLIP_DELTA
+
     objective = replace(CLIP_DELTA, clip_low=config.clip, clip_high=config.clip)
     weight, kind = config.process_weight, config.process_kind
     summary = "what is still to come, refined scores of steps included"

@@ -20,7 +20,6 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_return_to_go
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import REINFORCE
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -43,6 +42,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import REINFORCE
+
     objective, settings = replace(REINFORCE, normalise=config.normalise), step_return_to_go.Config(gamma=config.gamma)
     rule = Rule.of(step_return_to_go, "to_go", "what was earned from here on", settings)
     with open_language(config, folder, live, resume=resume) as run:

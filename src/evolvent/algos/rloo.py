@@ -22,7 +22,6 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import RLOO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -45,6 +44,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import RLOO
+
     settings = step_leave_one_out.Config(kinds=("return", "kl") if config.kl_reward else ("return",))
     rule = Rule.of(step_leave_one_out, "leave_one_out", "the return against that of the others", settings)
     needs = Needs(base=REFERENCE if config.kl_reward else "", tokens=config.kl_reward != 0.0)

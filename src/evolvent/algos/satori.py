@@ -37,7 +37,6 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.credit import step_process_std, step_return_to_go
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objective import Objective
 from evolvent.play.manner import Manner
 from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule
@@ -71,6 +70,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objective import Objective
+
     check_stages(config.updates, config.imitate, "--imitate")
     gains = step_process_std.Config(to_go=config.horizon == "end")
     objective = Objective(clip_low=config.clip, clip_high=config.clip)

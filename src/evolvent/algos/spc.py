@@ -31,7 +31,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -45,9 +45,6 @@ from evolvent.core.reward_kinds import keep_reward, reward_total
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.credit import step_return_to_go
 from evolvent.evaluate.live import Live, percent
-from evolvent.learn.tokens.imitation import WithReplay
-from evolvent.learn.tokens.objective import Objective
-from evolvent.learn.tokens.objectives_of_papers import REINFORCE
 from evolvent.play.attempt import allowed
 from evolvent.play.manner import Manner
 from evolvent.play.together import Player
@@ -70,6 +67,9 @@ from evolvent.runs.search.step_critic import (
     shown,
     told_of,
 )
+
+if TYPE_CHECKING:
+    from evolvent.learn.tokens.objective import Objective
 
 PAPER = "arXiv 2504.19162"
 LEVELS = ("step",)
@@ -149,6 +149,8 @@ def _manner(manner: Manner) -> Manner:
 
 def objective(config: Config, agent: str) -> Objective:
     """The loss of games: the ratio is that of a whole verdict, or the geometric mean over the tokens of a step."""
+    from evolvent.learn.tokens.objective import Objective
+
     ratio = "turn" if agent == "critic" else "seq_geo"
     return Objective(ratio=ratio, clip_low=config.clip, clip_high=config.clip, aggregate="seq_mean_token_mean")
 
@@ -274,6 +276,9 @@ def _improve(
     run: LanguageRun, agent: str, games: list[Episode], known: list[Episode], ledger: Ledger, *, first: bool
 ) -> dict[str, float]:
     """Train one of the two: by examples alone, or by games with examples beside them."""
+    from evolvent.learn.tokens.imitation import WithReplay
+    from evolvent.learn.tokens.objectives_of_papers import REINFORCE
+
     config: Any = run.config
     whole = Ledger.for_episodes([*([] if first else games), *known])
     credit = np.ones(whole.size("step"))

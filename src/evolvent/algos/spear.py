@@ -33,8 +33,6 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_mean, step_left_out, step_recent_median
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_groups
-from evolvent.learn.tokens.imitation import WithReplay
-from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
 from evolvent.learn.tokens.replay import Replay
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, left_out
@@ -69,6 +67,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.imitation import WithReplay
+    from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
+
     own, replayed = (replace(one, clip_high=config.clip_high, length=config.length) for one in (SPEAR, SPEAR_REPLAY))
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         replay = Replay(config.replay_size, stale=config.stale, seed=seed_tree(config.seed, "replay"))

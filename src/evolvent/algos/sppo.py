@@ -21,7 +21,6 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_win_rate
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import SPPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.loop import learn
@@ -47,6 +46,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import SPPO
+
     objective, pairs = replace(SPPO, beta=config.beta), find_pairs(config.pairs)
     needs = Needs(base=REFERENCE, compares=pairs is None)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:

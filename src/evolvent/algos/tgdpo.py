@@ -29,8 +29,6 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.credit import step_preferred, token_guided
 from evolvent.evaluate.live import Live
-from evolvent.learn.preference.objective import Preference
-from evolvent.learn.tokens.batch import token_batch
 from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.notes import exact_logprobs
@@ -62,6 +60,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.preference.objective import Preference
+
     objective, first = Preference("dpo", beta=config.beta), 0 if config.reward_from else config.reward_updates
     check_stages(config.updates, first, "--reward-updates")
     guide = _adapter_folder(config.reward_from) if config.reward_from else None
@@ -100,6 +100,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 def _note_guide(run: LanguageRun, sides: Ledger) -> None:
     """Note how much likelier the model of rewards makes every token of the pairs than the first model does."""
+    from evolvent.learn.tokens.batch import token_batch
+
     config = run.config
     batch = token_batch(sides.episodes, sides, level="step", constrained=config.act == "trie")
     guide_K = np.zeros(sides.size("token"), np.float32)

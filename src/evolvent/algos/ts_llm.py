@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -41,9 +41,6 @@ from evolvent.core.protocols import Task
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
-from evolvent.learn.critics.search_value import Fit, SearchValue
-from evolvent.learn.tokens.objectives_of_papers import REINFORCE
-from evolvent.learn.tokens.policy_gradient import improve
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.learn import training_batch, with_shares
@@ -54,6 +51,9 @@ from evolvent.runs.search.drawing import TREES, drawn, keep_trees
 from evolvent.runs.search.grow import ended, outcome, value_rows
 from evolvent.search import best_of_n, mcts_alpha
 from evolvent.search.search import Search, Value, flat
+
+if TYPE_CHECKING:
+    from evolvent.learn.critics.search_value import SearchValue
 
 PAPER = "arXiv 2309.17179"
 LEVELS = ("step",)
@@ -96,6 +96,8 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.critics.search_value import SearchValue
+
     at_least(config, {"value_lambda": 0}, {"value_lambda": 1})
     frozen, searches = config.value != "lora", config.value != "none"
     with open_language(config, folder, live, resume=resume, needs=Needs(base="" if frozen else CRITIC)) as run:
@@ -162,6 +164,9 @@ def _paths(
 
 def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[str, float]:
     """Likelihood of the attempts that were right; nothing where none was."""
+    from evolvent.learn.tokens.objectives_of_papers import REINFORCE
+    from evolvent.learn.tokens.policy_gradient import improve
+
     side = ledger.values("step")[np.searchsorted(ledger.episode_index("step"), np.arange(len(episodes)))]
     good = [episode for episode, s in zip(episodes, side.tolist(), strict=True) if s > 0]
     if not good:
@@ -184,6 +189,8 @@ def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[s
 
 def _fit(run: LanguageRun, value: SearchValue, rows: ValueRows) -> dict[str, float]:
     """Train the value on the rows there are."""
+    from evolvent.learn.critics.search_value import Fit
+
     config: Any = run.config
     if not len(rows):
         raise BadInput(

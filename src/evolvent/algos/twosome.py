@@ -21,9 +21,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import TWOSOME
-from evolvent.models.language.acting import Way
-from evolvent.runs.language.config import CriticConfig, check_stages
+from evolvent.runs.language.config import CriticConfig, Way, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
 from evolvent.runs.language.run import open_language
@@ -44,6 +42,8 @@ class Config(CriticConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import TWOSOME
+
     objective = replace(TWOSOME, clip_low=config.clip, clip_high=config.clip, entropy=config.entropy)
     settings = step_gae.Config(gamma=config.gamma, gae_lambda=config.gae_lambda)
     rule = Rule.of(step_gae, "turn_gae", "action-level PPO: one advantage an action", settings)

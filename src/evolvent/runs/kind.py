@@ -51,6 +51,7 @@ class Kind:
             ``(Config, folder, live, episodes, **options)``; returns what becomes ``eval.json``.
         instead: what to do in place of that where there is nothing to evaluate apart from the run.
         choices: what a newcomer is told.
+        needs: the package that its runs cannot begin without, and the extra that brings it.
     """
 
     name: str
@@ -60,3 +61,4 @@ class Kind:
     evaluate: Callable[..., dict[str, Any] | None] | None = None
     instead: Callable[[RunFolder], str] | None = None
     choices: tuple[Choice, ...] = ()
+    needs: tuple[str, str] = ("", "")

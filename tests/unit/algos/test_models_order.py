@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from evolvent.algos import pmat
-from evolvent.algos.pmat.plackett_luce import Ranker, draw_order, order_logp
+from evolvent.algos.pmat.plackett_luce import Orderly, Ranker, draw_order, order_logp
 from evolvent.core.errors import BadInput
 from evolvent.learn.team.batch import View
 from evolvent.models.team.joint import JointPolicy
@@ -60,7 +60,7 @@ def test_the_ranker_is_bounded_and_learns_with_all_its_layers():
 def test_the_ratio_is_one_in_the_drawn_order_and_not_in_another(kind):
     """The fault of the released code: judging in the order of the numbers what was done in the drawn one."""
     c = case(kind)
-    net = pmat.Orderly(JointPolicy(c.team, 7, width=16, mask_dead=True))
+    net = Orderly(JointPolicy(c.team, 7, width=16, mask_dead=True))
     loud(net, 1, 0.2)
     view = View(c.obs_BAD, c.obs_BAD.flatten(1), c.available_BAN, c.active_BA)
     acted, order, logp = net.act(view, greedy=False, generator=torch.Generator().manual_seed(0))
@@ -78,8 +78,8 @@ def test_the_ratio_is_one_in_the_drawn_order_and_not_in_another(kind):
 
 
 def test_a_team_of_another_size_takes_over_the_order():
-    small = pmat.Orderly(JointPolicy(team_of("discrete"), 7, width=16))
-    large = pmat.Orderly(JointPolicy(team_of("discrete", agents=6), 7, width=16))
+    small = Orderly(JointPolicy(team_of("discrete"), 7, width=16))
+    large = Orderly(JointPolicy(team_of("discrete", agents=6), 7, width=16))
     loud(small)
     large.adopt(small.state_dict())
     assert all(torch.equal(x, large.state_dict()[name]) for name, x in small.state_dict().items())

@@ -11,6 +11,8 @@ import tiny_language
 from evolvent import catalogue
 from evolvent.algos import policy_gradient
 from evolvent.algos.policy_gradient import RecordedPlan
+from evolvent.algos.policy_gradient.outcome import OutcomeCritic
+from evolvent.algos.policy_gradient.share import ShareCritic
 from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import Live
@@ -178,7 +180,7 @@ def test_a_critic_of_how_attempts_end_learns_beside_the_policy(rule, loss, judge
         "def make():\n    return Graded()\n"
     )
     env = f"{tmp_path / 'graded_letters.py'}:make"
-    passes, kind = [], policy_gradient.JUDGES[judge][1]
+    passes, kind = [], {"outcome_p": OutcomeCritic, "share_behind": ShareCritic}[judge]
     learn = kind.learn
     monkeypatch.setattr(
         kind, "learn", lambda self, seen, **how: passes.append(how["epochs"]) or learn(self, seen, **how)

@@ -12,7 +12,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.rollout_codec import load_columns, load_rollout, save_rollout
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.runs.team.run import Plan
+from evolvent.runs.team.config import Plan
 from evolvent.testing.rollout_credit import sample_rollout
 from run_folders import begin
 

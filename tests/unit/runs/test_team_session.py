@@ -24,8 +24,8 @@ from evolvent.learn.team.batch import View
 from evolvent.models.team.actors import Actors
 from evolvent.runs.team import run as team_session
 from evolvent.runs.team.actors import acting
+from evolvent.runs.team.config import Plan
 from evolvent.runs.team.evaluation import baselines
-from evolvent.runs.team.run import Plan
 from run_folders import begin
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}

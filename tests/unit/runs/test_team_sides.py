@@ -8,7 +8,7 @@ import pytest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.team import Frame
-from evolvent.runs.team.run import Plan
+from evolvent.runs.team.config import Plan
 from evolvent.runs.team.sides import Rewards, check_one_side
 
 CONFIG = types.SimpleNamespace(env="game", plan=Plan())

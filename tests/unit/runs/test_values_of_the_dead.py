@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from evolvent.algos import coma, ippo, mat, pmat
+from evolvent.algos.pmat.plackett_luce import Orderly
 from evolvent.core.rollout import Rollout
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.credit import agent_gae
@@ -97,7 +98,7 @@ def learned(algo, batch, generator):
             coma.learn_values(config, q, rms, target, batch, generator)
         return norm.denormalise(q.taken(view.state, view.obs, batch.action.flatten(0, 1)))
     policy, module = JointPolicy(TEAM, D, width=16), {"mat": mat, "pmat": pmat}[algo]
-    net = policy if algo == "mat" else pmat.Orderly(policy)
+    net = policy if algo == "mat" else Orderly(policy)
     config = module.Config(**common, width=16, epochs=120, clip=100.0, entropy=0.0)
     adam = torch.optim.Adam(net.parameters(), lr=0.005)
     learn = improve_joint if algo == "mat" else pmat.learn

@@ -23,11 +23,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evolvent.algos.aepo.branching import Branching, collect_branching
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_entropy_weight
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import AEPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -61,6 +59,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.aepo.branching import Branching, collect_branching
+    from evolvent.learn.tokens.objectives_of_papers import AEPO
+
     objective = replace(AEPO, clip_low=config.clip, clip_high=config.clip)
     settings = token_entropy_weight.Config(alpha=config.alpha)
     rule = Rule.of(token_entropy_weight, "aepo", "GRPO, times 1 + alpha z(entropy)", settings)

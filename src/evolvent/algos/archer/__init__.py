@@ -18,21 +18,21 @@ in every step). One pass of the policy instead of three (``--epochs``), 32 attem
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evolvent.algos.archer.utterance import Situation, UtteranceCriticConfig, UtteranceCritics
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Request
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_utterance_critic
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import ARCHER
-from evolvent.models.language.acting import Acting
 from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import CRITIC, Needs
+
+if TYPE_CHECKING:
+    from evolvent.algos.archer.utterance import Situation
 
 PAPER = "arXiv 2402.19446"
 LEVELS = ("step",)
@@ -63,6 +63,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.archer.utterance import UtteranceCriticConfig, UtteranceCritics
+    from evolvent.learn.tokens.objectives_of_papers import ARCHER
+
     settings = UtteranceCriticConfig(config.critic_lr, config.gamma, config.tau, config.capacity, config.grad_clip)
     unit = "token" if config.act == "trie" else "action"
     check_stages(config.updates, config.warmup, "--warmup")
@@ -89,6 +92,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 def _answers(run: LanguageRun, drawn: list[Situation], update: int) -> list[Episode]:
     """What the policy says now in situations of the replay, each as an attempt of one decision."""
+    from evolvent.models.language.acting import Acting
+
     config, env = run.config, run.env
     room = config.plan.answer or env.max_tokens
     seeds = [seed_tree(config.seed, "fresh", update, n) for n in range(len(drawn))]

@@ -26,7 +26,6 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.algos.b_coder.dueling_q import DuelingConfig, DuelingQ, ranked
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
@@ -72,6 +71,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.b_coder.dueling_q import DuelingConfig, DuelingQ
+
     check_stages(config.updates, config.plan.warmup, "--warmup")
     at_least(config, {"alpha": 1e-6})
     rule = token_conservative_bellman.Config(gamma=config.gamma)
@@ -127,6 +128,8 @@ def right_ones(episodes: Sequence[Episode]) -> Ledger:
 
 def rates(episodes: Sequence[Episode]) -> dict[str, float]:
     """How often the attempt that is ranked first in its group is right, and how often any of them is."""
+    from evolvent.algos.b_coder.dueling_q import ranked
+
     groups = ranked(episodes)
     if not groups:
         return {}

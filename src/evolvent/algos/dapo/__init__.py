@@ -24,14 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.algos.dapo.dynamic_sampling import collect_differing
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_rewards import overlong_penalty
-from evolvent.learn.tokens.objectives_of_papers import DAPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -62,6 +60,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.dapo.dynamic_sampling import collect_differing
+    from evolvent.learn.tokens.objectives_of_papers import DAPO
+
     objective = replace(DAPO, clip_low=config.clip_low, clip_high=config.clip_high)
     tokens = {"limit": config.overlong_limit, "buffer": config.overlong_buffer}
     overlong_penalty(0, **tokens)  # refuses what is no buffer, before anything is loaded

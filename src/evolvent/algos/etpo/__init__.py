@@ -24,7 +24,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from evolvent.algos.etpo.soft_q_net import SLOW, Q, SoftQ, SoftQConfig
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_soft_bellman
@@ -58,6 +57,8 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.etpo.soft_q_net import SLOW, Q, SoftQ, SoftQConfig
+
     if config.act != "trie":
         raise BadInput(
             "a soft backup needs a policy over tokens", got=f"--act {config.act}", expected="trie", where="--act"

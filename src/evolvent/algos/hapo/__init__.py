@@ -18,12 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evolvent.algos.hapo.temperature import AdaptiveTemperature
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_token_average
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import HAPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -52,6 +50,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.hapo.temperature import AdaptiveTemperature
+    from evolvent.learn.tokens.objectives_of_papers import HAPO
+
     objective = replace(HAPO, clip_low=config.clip, clip_high=config.clip, dual=config.dual)
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True)) as run:
         temperature = AdaptiveTemperature(run.acting, config.adapt_temperature)

@@ -25,23 +25,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from evolvent.algos.hatrpo.trust_region import Step, trust_region_step
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import masked_mean, normalised
-from evolvent.learn.team.batch import Batch, Own
-from evolvent.learn.team.critic import fit_state_critic
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors, Critic
 from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.algos.hatrpo.trust_region import Step
+    from evolvent.learn.team.batch import Batch, Own
+    from evolvent.models.team.actors import Actors
 
 PAPER = "arXiv 2109.11251"
 LEVELS = ("agent", "step")
@@ -70,6 +68,13 @@ class Config(ActorsConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.team.critic import fit_state_critic
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Critic
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         actors = make_actors(config, team)
         critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
@@ -107,6 +112,11 @@ def improve_in_turn(
 
     In the end M is ``prod_i pi_new^i / pi_old^i`` of the actions that were taken.
     """
+    import torch
+
+    from evolvent.algos.hatrpo.trust_region import Step
+    from evolvent.learn.losses import normalised
+
     adv = normalised(adv_TBA, batch.view.active, per_agent=True).flatten(0, 1)
     factor, steps = torch.ones_like(adv[:, 0]), list[Step]()
     for i in torch.randperm(actors.n_agents, generator=generator, device=generator.device).tolist():
@@ -127,6 +137,11 @@ def improve_in_turn(
 
 def improve_one(config: Config, actors: Actors, agent: int, own: Own, weight: Tensor) -> tuple[Step, Tensor]:
     """Raise ``mean[r weight]`` for one actor within its trust region; what was done, and r ``[T*B]`` afterwards."""
+    import torch
+
+    from evolvent.algos.hatrpo.trust_region import trust_region_step
+    from evolvent.learn.losses import masked_mean
+
     with torch.no_grad():
         old = actors.params_one(agent, own.obs, available_BN=own.available)
 

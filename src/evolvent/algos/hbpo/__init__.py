@@ -19,11 +19,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evolvent.algos.hbpo.budgets import check_budgets, granted
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_length_budget
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import HBPO
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -53,6 +51,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.hbpo.budgets import check_budgets, granted
+    from evolvent.learn.tokens.objectives_of_papers import HBPO
+
     objective = replace(HBPO, clip_low=config.clip, clip_high=config.clip)
     rule = step_length_budget.Config(alpha=config.over_cost, limit=config.limit, correct_above=config.correct_above)
     check_budgets(config.budgets)

@@ -33,11 +33,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from evolvent.algos.openr import omega
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -47,8 +46,6 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_gae, step_process_std, token_bad
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_supervision import labels
-from evolvent.learn.critics.search_value import NOTE, Fit, SearchValue
-from evolvent.learn.tokens.objective import Objective
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -57,6 +54,10 @@ from evolvent.runs.language.searching import Row, behind_lines, labelled_lines, 
 from evolvent.runs.language.start import CRITIC, Needs
 from evolvent.runs.language.tasks import drawn
 from evolvent.search.record import divided
+
+if TYPE_CHECKING:
+    from evolvent.algos.openr import omega
+    from evolvent.learn.critics.search_value import SearchValue
 
 PAPER = "arXiv 2410.09671"
 LEVELS = ("step", "token")
@@ -104,6 +105,9 @@ class Config(LanguageConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.critics.search_value import NOTE
+    from evolvent.learn.tokens.objective import Objective
+
     at_least(config, {"process": 0, "outcome": 0})
     how = _how(config)
     if config.process == config.outcome == 0.0:
@@ -135,12 +139,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 def _how(config: Config) -> omega.Config:
     """How states are labelled."""
+    from evolvent.algos.openr import omega
+
     samples, *least = config.samples if isinstance(config.samples, tuple) else (config.samples,)
     return omega.Config(samples, least[0] if least else 0, rollouts=config.rollouts)
 
 
 def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: omega.Config) -> SearchValue:
     """The process reward model: the run's or the one asked for, where there is one, otherwise labelled and trained."""
+    from evolvent.learn.critics.search_value import Fit, SearchValue
+
     place = folder.path / "prm"
     if (place / "value.json").is_file():
         return SearchValue.load(run.model, place)
@@ -172,6 +180,8 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
 
 def _labelled(run: LanguageRun, config: Config, seed: int, how: omega.Config) -> tuple[list[Row], dict[str, Any]]:
     """OmegaPRM over some training tasks: what was read and its label, equal states once; what it cost."""
+    from evolvent.algos.openr import omega
+
     tasks = drawn(run.env, config.questions, seed)
     if config.labels == "mutants":
         run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")

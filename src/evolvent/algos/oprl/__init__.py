@@ -21,18 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from evolvent.algos.oprl.implicit_reward import pair_batch, success_pairs
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_wanted, token_implicit
 from evolvent.evaluate.live import Live
-from evolvent.learn.preference.objective import Preference
-from evolvent.learn.tokens.objectives_of_papers import OPRL
-from evolvent.learn.tokens.policy_gradient import improve
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -40,6 +34,9 @@ from evolvent.runs.language.notes import note_logp
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import Needs
 from evolvent.runs.language.weights import Weights
+
+if TYPE_CHECKING:
+    import torch
 
 PAPER = "arXiv 2509.19199"
 LEVELS = ("token",)
@@ -65,6 +62,10 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.tokens.objectives_of_papers import OPRL
+
     objective = replace(OPRL, clip_low=config.clip, clip_high=config.clip)
     rule = token_implicit.Config(alpha=config.alpha, beta=config.beta)
     with open_language(
@@ -88,6 +89,10 @@ def _prefer(
     run: LanguageRun, episodes: Sequence[Episode], optimizer: torch.optim.Optimizer, beta: float
 ) -> dict[str, float]:
     """Train the model of rewards on this update's pairs; their number, its loss, how often it is right."""
+    from evolvent.algos.oprl.implicit_reward import pair_batch, success_pairs
+    from evolvent.learn.preference.objective import Preference
+    from evolvent.learn.tokens.policy_gradient import improve
+
     pairs = success_pairs(episodes)
     if not pairs:
         return {"pairs": 0.0}

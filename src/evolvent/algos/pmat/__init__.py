@@ -18,28 +18,29 @@ weights. Those of MAT (``algos/mat.py``) apply.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor, nn
-
-from evolvent.algos.pmat.plackett_luce import Ranker, draw_order, order_logp
 from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.losses import clipped_surrogate
-from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.descent import Rows
-from evolvent.learn.team.joint import Joint, improve_joint
-from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.joint import Acted, JointLogprobs, JointPolicy
-from evolvent.runs.team.evaluation import Act
+from evolvent.learn.team.config import Joint
+from evolvent.runs.team.config import TeamConfig
 from evolvent.runs.team.frozen import evaluate_team
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.algos.pmat.plackett_luce import Orderly
+    from evolvent.learn.team.batch import Batch, View
+    from evolvent.learn.team.descent import Rows
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.joint import JointLogprobs
+    from evolvent.runs.team.evaluation import Act
+    from evolvent.runs.team.run import TeamRun
 
 PAPER = "arXiv 2502.16496"
 LEVELS = ("agent", "step")
@@ -54,40 +55,13 @@ class Config(Joint, TeamConfig):
     """Coefficient of the loss of the agent order (c_rank)."""
 
 
-class Orderly(nn.Module):
-    """A joint policy and the ranker that orders its agents."""
-
-    def __init__(self, policy: JointPolicy) -> None:
-        super().__init__()
-        self.policy, self.ranker = policy, Ranker(policy.width)
-
-    def act(self, view: View, *, greedy: bool, generator: torch.Generator) -> tuple[Acted, Tensor, Tensor]:
-        """What is done, in which order ``[B, A]``, and the log-probability ``[B]`` of that order."""
-        drawn: list[Tensor] = []
-
-        def choose(rep_BAW: Tensor) -> Tensor:
-            drawn.extend(draw_order(self.ranker(rep_BAW), greedy=greedy, generator=generator))
-            return drawn[0]
-
-        acted = self.policy.act(
-            view.obs,
-            available_BAN=view.available,
-            active_BA=view.active,
-            order_BA=choose,
-            greedy=greedy,
-            generator=generator,
-        )
-        # clones are ordinary tensors, which autograd takes later
-        return acted, drawn[0].clone(), drawn[1].clone()
-
-    def adopt(self, state: Mapping[str, Tensor]) -> None:
-        """Take the weights of a team of any size; ``ModelError`` where they do not fit."""
-        self.policy.adopt({k.removeprefix("policy."): x for k, x in state.items() if k.startswith("policy.")})
-        self.ranker.load_state_dict({k.removeprefix("ranker."): x for k, x in state.items() if k.startswith("ranker.")})
-
-
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    import torch
+
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.runs.team.run import open_team
+
     with open_team(config, folder, live, resume=resume) as team:
         net = make_net(config, team)
         optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5, fused=True)
@@ -120,6 +94,9 @@ evaluate = partial(evaluate_team, Config, _played)
 
 def make_net(config: Config, team: TeamRun) -> Orderly:
     """The networks for the team at hand."""
+    from evolvent.algos.pmat.plackett_luce import Orderly
+    from evolvent.models.team.joint import JointPolicy
+
     policy = JointPolicy(
         team.env.team,
         team.steps.obs_dim,
@@ -151,6 +128,10 @@ def learn(
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
+    from evolvent.algos.pmat.plackett_luce import order_logp
+    from evolvent.learn.losses import clipped_surrogate
+    from evolvent.learn.team.joint import improve_joint
+
     active = batch.view.flat().active
     order, old_logp_B = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
 
@@ -165,6 +146,8 @@ def learn(
 
 def team_mean(adv_BA: Tensor, active_BA: Tensor | None) -> Tensor:
     """Mean advantage of the agents that are alive, ``[B]``; 0 where nobody is."""
+    import torch
+
     if active_BA is None:
         return adv_BA.mean(1)
     return torch.where(active_BA, adv_BA, 0.0).sum(1) / active_BA.sum(1).clamp(min=1)

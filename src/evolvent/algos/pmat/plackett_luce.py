@@ -7,12 +7,16 @@ log-sum-exp; no loop over agents in either.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
 from evolvent.core.errors import BadInput
+from evolvent.learn.team.batch import View
 from evolvent.models.team.action_heads import gumbel
 from evolvent.models.team.attention import ROOT2, linear
+from evolvent.models.team.joint import Acted, JointPolicy
 
 
 class Ranker(nn.Module):
@@ -64,3 +68,35 @@ def order_logp(score_BA: Tensor, order_BA: Tensor) -> Tensor:
     in_order = score_BA.gather(1, order_BA)
     left = torch.logcumsumexp(in_order.flip(1), 1).flip(1)  # of agents that are still to come at each place
     return (in_order - left).sum(1)
+
+
+class Orderly(nn.Module):
+    """A joint policy and the ranker that orders its agents."""
+
+    def __init__(self, policy: JointPolicy) -> None:
+        super().__init__()
+        self.policy, self.ranker = policy, Ranker(policy.width)
+
+    def act(self, view: View, *, greedy: bool, generator: torch.Generator) -> tuple[Acted, Tensor, Tensor]:
+        """What is done, in which order ``[B, A]``, and the log-probability ``[B]`` of that order."""
+        drawn: list[Tensor] = []
+
+        def choose(rep_BAW: Tensor) -> Tensor:
+            drawn.extend(draw_order(self.ranker(rep_BAW), greedy=greedy, generator=generator))
+            return drawn[0]
+
+        acted = self.policy.act(
+            view.obs,
+            available_BAN=view.available,
+            active_BA=view.active,
+            order_BA=choose,
+            greedy=greedy,
+            generator=generator,
+        )
+        # clones are ordinary tensors, which autograd takes later
+        return acted, drawn[0].clone(), drawn[1].clone()
+
+    def adopt(self, state: Mapping[str, Tensor]) -> None:
+        """Take the weights of a team of any size; ``ModelError`` where they do not fit."""
+        self.policy.adopt({k.removeprefix("policy."): x for k, x in state.items() if k.startswith("policy.")})
+        self.ranker.load_state_dict({k.removeprefix("ranker."): x for k, x in state.items() if k.startswith("ranker.")})

@@ -30,15 +30,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from evolvent import catalogue
-from evolvent.algos.policy_gradient.outcome import OutcomeCritic
-from evolvent.algos.policy_gradient.share import ShareCritic
 from evolvent.core.credit_rule import CreditRule
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import objective_named
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stages
 from evolvent.runs.language.credit import Rule
@@ -51,11 +48,8 @@ from evolvent.runs.language.start import CRITIC, REFERENCE, Needs
 PAPER = "Williams 1992"
 LEVELS = ("token", "step", "agent")
 STATUS = "lightly tested"
-JUDGES: dict[str, tuple[str, type[OutcomeCritic | ShareCritic]]] = {
-    "outcome_p": ("outcomes", OutcomeCritic),
-    "share_behind": ("shares", ShareCritic),
-}
-"""Notes of a critic that learns beside the policy: its name in checkpoints, and its class."""
+JUDGES = {"outcome_p": "outcomes", "share_behind": "shares"}
+"""Notes of a critic that learns beside the policy, and its name in checkpoints."""
 PASSES = 20
 """Epochs of such a critic over an update: it may be all the credit there is, and with one pass it never foresees."""
 # what a rule may need that this system brings, or any world
@@ -94,13 +88,15 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import objective_named
+
     found = catalogue.credit_rule(config.rule)
     settings, asked = found.settings(config.rule_options), needs_of(found)
     objective = objective_named(config.objective, config.objective_options)
     rule = Rule.of(found, found.name, found.summary, _with_embedder(settings) if "embedder" in asked else settings)
     team = workflow(config.agents) if config.agents else None
     with_critic = config.critic == "always" or "value" in asked
-    judges = [JUDGES[need] for need in asked if need in JUDGES]
+    judges = [need for need in asked if need in JUDGES]
     if with_critic:
         check_stages(config.updates, config.plan.warmup, "--warmup")
     usual = found.Config is None or settings == found.Config()
@@ -131,14 +127,16 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             unit=unit,
             grad_clip=config.grad_clip,
             collect=recorded and (lambda update: (recorded(update), {})),
-            before=_foreseen(run, config, *judges[0]) if judges else None,
+            before=_foreseen(run, config, judges[0]) if judges else None,
         )
 
 
-def _foreseen(
-    run: LanguageRun, config: Config, name: str, kind: type[OutcomeCritic | ShareCritic]
-) -> Callable[[list[Episode]], dict[str, float]]:
+def _foreseen(run: LanguageRun, config: Config, need: str) -> Callable[[list[Episode]], dict[str, float]]:
     """A critic of how attempts end, which judges an update's attempts and then learns from them."""
+    from evolvent.algos.policy_gradient.outcome import OutcomeCritic
+    from evolvent.algos.policy_gradient.share import ShareCritic
+
+    name, kind = JUDGES[need], OutcomeCritic if need == "outcome_p" else ShareCritic
     model, seed = run.model, seed_tree(config.seed, name) % 2**31
     critic: Any = kind(
         model.states, model.width, context=model.context, lr=config.critic_lr, seed=seed, device=model.device

@@ -19,13 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evolvent.algos.spa.progress import ProgressEstimator
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_progress
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import SPA
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -60,6 +58,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.algos.spa.progress import ProgressEstimator
+    from evolvent.learn.tokens.objectives_of_papers import SPA
+
     objective = replace(SPA, clip_low=config.clip, clip_high=config.clip)
     rule = step_progress.Config(weight=config.grounding, gamma=config.gamma, gae_lambda=config.gae_lambda)
     needs = Needs(base=CRITIC, kinds=(EXECUTED,) if config.grounding else ())

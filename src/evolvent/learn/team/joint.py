@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,36 +11,11 @@ from torch import Tensor
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, normalised, value_loss
 from evolvent.learn.team.batch import Batch
+from evolvent.learn.team.config import Joint
 from evolvent.learn.team.critic import scaled_targets
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import JointLogprobs, JointPolicy
-
-
-@dataclass(frozen=True)
-class Joint:
-    """Settings of a joint policy and of its learning; the defaults are those of MAT's released SMAC script."""
-
-    width: int = 64
-    """Embedding width of the transformer."""
-    blocks: int = 1
-    """Transformer blocks of the encoder and of the decoder."""
-    heads: int = 1
-    """Attention heads in each block."""
-    mask_dead: bool = False
-    """Mask dead agents out of attention."""
-    epochs: int = 15
-    """Epochs over a rollout."""
-    minibatches: int = 1
-    """Minibatches that a rollout is split into; the actions of one joint step stay together."""
-    lr: float = 5e-4
-    """Learning rate (Adam, eps 1e-5)."""
-    clip: float = 0.05
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 0.01
-    """Coefficient of the entropy bonus over actions."""
-    grad_clip: float = 10.0
-    """Gradient norm above which the gradient is scaled down."""
 
 
 def improve_joint(

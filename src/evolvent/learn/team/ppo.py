@@ -7,33 +7,14 @@ Paper: Schulman et al. 2017 (arXiv 1707.06347); in teams Yu et al. 2022 (arXiv 2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean, own_means
 from evolvent.learn.team.batch import Batch
+from evolvent.learn.team.config import PPO
 from evolvent.learn.team.descent import Rows, descend
 from evolvent.models.team.actors import Actors
-
-
-@dataclass(frozen=True)
-class PPO:
-    """Settings of the actors; the defaults are those of HARL (Zhong et al. 2024, arXiv 2304.09870)."""
-
-    epochs: int = 5
-    """Epochs of the actors over a rollout."""
-    minibatches: int = 1
-    """Minibatches that a rollout is split into."""
-    lr: float = 5e-4
-    """Learning rate of the actors (Adam, eps 1e-5)."""
-    clip: float = 0.2
-    """Clip range of probability ratios and of values (PPO's epsilon)."""
-    entropy: float = 0.01
-    """Coefficient of the entropy bonus."""
-    grad_clip: float = 10.0
-    """Gradient norm above which a gradient is scaled down."""
 
 
 def improve_together(

@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import torch
-
 from evolvent.core.config import at_least, flat
 from evolvent.core.errors import BadInput, missing_extra
-from evolvent.learn.tokens.batch import Truncated
-from evolvent.models.language.acting import Way
-from evolvent.models.language.load import dtype_of
+
+Way = Literal["word", "token", "sum", "trie"]
+"""As ``models.language.acting.Way``; here without what that imports."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Plan:
     """Largest number of decisions of an attempt; 0 = the environment's limit."""
     tokens: int = 0
     """Largest number of sampled tokens of an attempt; 0 = no limit."""
-    truncated: Truncated = "count"
+    truncated: Literal["count", "leave_out", "leave_out_episode"] = "count"
     """Answers cut off by the token limit: train on them (count), drop the answer, or drop its whole attempt."""
     micro_tokens: int = 512
     """Tokens of one forward and backward pass (gradient accumulation): bounds the memory, and changes results by
@@ -246,6 +244,10 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
     Raises:
         BadInput: names the setting.
     """
+    import torch
+
+    from evolvent.models.language.load import dtype_of
+
     plan = config.plan
     names = [path.rpartition(".")[2] for path in flat(config)]
     rates = [name for name in names if name == "lr" or name.endswith("_lr")]

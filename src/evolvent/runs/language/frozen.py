@@ -12,7 +12,6 @@ from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, count, interval, judged_on, percent
-from evolvent.learn import checkpoint
 from evolvent.play.manner import Manner
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.evaluation import random_play
@@ -50,6 +49,8 @@ def evaluate_language(
         BadInput: no checkpoint yet.
         ModelError: a damaged checkpoint, or one of another model.
     """
+    from evolvent.learn import checkpoint
+
     trained = from_json(kind, folder.config)
     newest = checkpoint.latest(folder.path / "checkpoints")
     if newest is None:

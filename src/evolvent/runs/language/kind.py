@@ -49,4 +49,5 @@ KIND = Kind(
             ("marft", "flow_grpo"),
         ),
     ),
+    needs=("torch", "train"),
 )

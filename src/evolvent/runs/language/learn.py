@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.learn.tokens.batch import TokenBatch, Unit, token_batch
-from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
-from evolvent.models.language.model import LanguageModel
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.start import not_whole
+
+if TYPE_CHECKING:
+    from evolvent.learn.tokens.batch import TokenBatch, Unit
+    from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
+    from evolvent.models.language.model import LanguageModel
 
 
 def training_batch(
@@ -24,6 +27,8 @@ def training_batch(
     fresh: int,
 ) -> TokenBatch:
     """Training batch of ``agent``. In the first ``fresh`` attempts ratios start from the current log-probabilities."""
+    from evolvent.learn.tokens.batch import token_batch
+
     batch = token_batch(
         episodes, ledger, level=level, unit=unit, constrained=config.act == "trie", truncated=config.plan.truncated
     )
@@ -39,6 +44,8 @@ def logprobs_of(
     Raises:
         BadInput: whole actions that are not sampled as such.
     """
+    from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
+
     if unit == "token":
         return TokenLogprobs(model, adapter, config.temperature)
     if config.act == "trie":

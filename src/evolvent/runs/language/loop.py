@@ -10,18 +10,19 @@ come from elsewhere, or that learn twice in an update, have a loop of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.learn.critics.token import TokenCritic, token_targets
-from evolvent.learn.preference.objective import Preference
-from evolvent.learn.tokens.units import Loss
 from evolvent.runs.language.config import CriticPlan
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.run import LanguageRun
+
+if TYPE_CHECKING:
+    from evolvent.learn.critics.token import TokenCritic
+    from evolvent.learn.tokens.units import Loss
 
 Told = Mapping[str, float]
 
@@ -51,6 +52,9 @@ def learn(
         critic: its values are noted before the rule is asked; then it learns the targets that the rule gives.
         **passes: to ``LanguageRun.improve``: unit, kl_stop, grad_clip; level, where it is not the rule's.
     """
+    from evolvent.learn.critics.token import token_targets
+    from evolvent.learn.preference.objective import Preference
+
     plan = run.config.plan
     epochs, warmup = (plan.critic_epochs, plan.warmup) if isinstance(plan, CriticPlan) else (0, 0)
     passes.setdefault("level", rule.level)

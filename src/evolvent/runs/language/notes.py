@@ -14,20 +14,23 @@ Whose log-probabilities a formula may use is decided here and in ``learn.tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import keep_reward
-from evolvent.learn.critics.token import token_rows
-from evolvent.learn.tokens.logprobs import TokenLogprobs
-from evolvent.models.language.model import Row
 from evolvent.runs.language.run import LanguageRun
+
+if TYPE_CHECKING:
+    from evolvent.learn.tokens.logprobs import TokenLogprobs
 
 
 def exact_logprobs(run: LanguageRun, adapter: str | None) -> TokenLogprobs:
     """Some weights (``None`` = the frozen base), whose log-probabilities may be subtracted from one another's."""
+    from evolvent.learn.tokens.logprobs import TokenLogprobs
+
     return TokenLogprobs(run.model, adapter, run.config.temperature, exact=True)
 
 
@@ -43,6 +46,9 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
     Raises:
         BadInput: actions that were chosen as wholes; their tokens were not sampled one by one.
     """
+    from evolvent.learn.critics.token import token_rows
+    from evolvent.models.language.model import Row
+
     if run.config.act != "trie" and any(e.choices(t) for e in episodes for t in range(e.n_steps)):
         raise BadInput(
             "actions that were chosen as wholes have no log-probability for each token",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from evolvent.core.rounding import differ
 from evolvent.core.seeding import rng
 from evolvent.credit._shared import Shared
 from evolvent.credit.step_search_return import to_go
-from evolvent.models.language.model import LanguageModel
 from evolvent.runs.language.run import LanguageRun
+
+if TYPE_CHECKING:
+    from evolvent.models.language.model import LanguageModel
 
 FIELDS = ("prompt", "chosen", "rejected")
 Compare = Literal["attempts", "siblings"]

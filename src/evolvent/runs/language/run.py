@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
@@ -19,13 +17,6 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, count
-from evolvent.learn.critics.token import TokenCritic
-from evolvent.learn.tokens.batch import Unit
-from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
-from evolvent.learn.tokens.policy_gradient import improve, reference_kl
-from evolvent.learn.tokens.units import Loss
-from evolvent.models.language import model as language
-from evolvent.models.language.acting import Acting
 from evolvent.play.attempt import play
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import renderer
@@ -37,11 +28,18 @@ from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
 from evolvent.runs.language.log import Shown, facts, in_words, sampled_tokens, update_row
-from evolvent.runs.language.memory import LanguageMemory
 from evolvent.runs.language.start import Needs, Start, start
 from evolvent.runs.language.tasks import drawn, repeated
 from evolvent.runs.language.weights import Weights
 from evolvent.runs.shell import Shell
+
+if TYPE_CHECKING:
+    from evolvent.learn.critics.token import TokenCritic
+    from evolvent.learn.tokens.batch import Unit
+    from evolvent.learn.tokens.logprobs import ActionLogprobs, TokenLogprobs
+    from evolvent.learn.tokens.units import Loss
+    from evolvent.models.language.acting import Acting
+    from evolvent.runs.language.memory import LanguageMemory
 
 REFERENCE = "reference"
 """Name of the adapter that stays as it was when training began."""
@@ -73,6 +71,10 @@ class LanguageRun:
         adapters: Sequence[str],
         resume: bool,
     ) -> None:
+        import torch
+
+        from evolvent.models.language.acting import Acting
+
         self.config, self.model, self.folder, self.live = config, model, folder, live
         plan = config.plan
         budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
@@ -105,6 +107,8 @@ class LanguageRun:
         self.keep(**{f"optimizer.{name}": optimizer for name, optimizer in self.optimizers.items()})
         self.memory: LanguageMemory | None = None
         if plan.memory:
+            from evolvent.runs.language.memory import LanguageMemory
+
             path = folder.path / "memory.db"
             self.memory = LanguageMemory(plan, path, config.seed, begin.env.reward_range)
             self.keep(memory=self.memory)
@@ -196,6 +200,8 @@ class LanguageRun:
             grad_clip: largest norm of the gradient.
             replayed: so many of the attempts, the last ones, were sampled by older policies.
         """
+        from evolvent.learn.tokens.policy_gradient import improve, reference_kl
+
         config, plan = self.config, self.config.plan
         fresh = 0 if self.exact else len(episodes) - replayed
         batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
@@ -221,6 +227,8 @@ class LanguageRun:
 
     def critic(self, lr: float, clip: float) -> TokenCritic:
         """A value head on the frozen base; it is part of the checkpoints."""
+        from evolvent.learn.critics.token import TokenCritic
+
         model, seed = self.model, seed_tree(self.config.seed, "critic") % 2**31
         critic = TokenCritic(
             model.states, model.width, lr=lr, clip=clip, seed=seed, device=model.device, context=model.context
@@ -261,6 +269,8 @@ class LanguageRun:
 
         ``greedy``: one at each; ``sampled``: several at each where there are fewer than ``eval_tasks``.
         """
+        from evolvent.models.language.acting import Acting
+
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
         tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
         jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
@@ -369,6 +379,10 @@ def open_language(
     Raises:
         BadInput: settings that do not fit together; nothing is loaded before they are known to.
     """
+    import torch
+
+    from evolvent.models.language import model as language
+
     begin = start(config, folder, (*adapters, *others), needs, live.note)
     plan = config.plan
     before, model = torch.get_num_threads(), None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evolvent.models.language.model import LanguageModel
+if TYPE_CHECKING:
+    from evolvent.models.language.model import LanguageModel
 
 
 @dataclass(frozen=True)

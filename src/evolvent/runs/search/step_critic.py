@@ -13,19 +13,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task, Turn
 from evolvent.core.seeding import rng
-from evolvent.models.language.known import Known
-from evolvent.models.language.load import write_whole
-from evolvent.models.language.model import LanguageModel
 from evolvent.play.attempt import allowed
 from evolvent.play.renderers import renderer
 from evolvent.search.search import State
+
+if TYPE_CHECKING:
+    from evolvent.models.language.model import LanguageModel
 
 VERDICTS = ("Correct", "Incorrect")
 NOTE, KIND = "value.json", "step_critic"
@@ -124,6 +124,8 @@ class StepCritic:
     kind = "process"
 
     def __init__(self, model: LanguageModel, adapter: str = "critic", style: str = "plain") -> None:
+        from evolvent.models.language.known import Known
+
         self.model, self.adapter, self.style = model, adapter, style
         self._renderer = renderer(style, model)
         self._words = allowed(self._renderer, VERDICTS)
@@ -153,6 +155,8 @@ class StepCritic:
 
     def save(self, folder: str | Path) -> None:
         """Write a folder: the adapter as peft writes it, and ``value.json``, which says what it is."""
+        from evolvent.models.language.load import write_whole
+
         to = Path(folder)
         note = {"kind": KIND, "adapter": self.adapter, "style": self.style, "base": self.model.name}
         write_whole(to, lambda hidden: _write(hidden / NOTE, note))

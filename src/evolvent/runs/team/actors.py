@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+from evolvent.runs.team.config import TeamConfig
 
-from evolvent.learn.team.batch import View
-from evolvent.models.team.actors import Actors, Critic
-from evolvent.runs.team.evaluation import Act
-from evolvent.runs.team.run import TeamConfig, TeamRun
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from evolvent.learn.team.batch import View
+    from evolvent.models.team.actors import Actors, Critic
+    from evolvent.runs.team.evaluation import Act
+    from evolvent.runs.team.run import TeamRun
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class ActorsConfig(TeamConfig):
 
 def make_actors(config: ActorsConfig, team: TeamRun) -> Actors:
     """One actor for each agent, or one for all."""
+    from evolvent.models.team.actors import Actors
+
     steps = team.steps
     actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
     return actors.to(team.device)

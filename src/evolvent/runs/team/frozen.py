@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, interval
-from evolvent.runs.team.evaluation import BASELINES, Act, baselines, summarise
-from evolvent.runs.team.observed import adopt
-from evolvent.runs.team.run import TeamConfig, TeamRun, open_team
-from evolvent.runs.team.weights import load_parts
+from evolvent.runs.team.config import TeamConfig
 
-Build = Callable[[Any, TeamRun], tuple[Act, Mapping[str, Any]]]
-"""(configuration, run) → how the team acts, and the parts of the checkpoint that this needs, by name."""
+if TYPE_CHECKING:
+    from evolvent.runs.team.evaluation import Act
+    from evolvent.runs.team.run import TeamRun
+
+    Build = Callable[[Any, TeamRun], tuple[Act, Mapping[str, Any]]]
+    """(configuration, run) → how the team acts, and the parts of the checkpoint that this needs, by name."""
 
 
 def evaluate_team(
@@ -38,6 +39,11 @@ def evaluate_team(
         BadInput: no checkpoint yet.
         ModelError: the weights do not fit the team of ``env``.
     """
+    from evolvent.runs.team.evaluation import BASELINES, baselines, summarise
+    from evolvent.runs.team.observed import adopt
+    from evolvent.runs.team.run import open_team
+    from evolvent.runs.team.weights import load_parts
+
     trained = from_json(kind, folder.config)
     count = trained.plan.eval_episodes if episodes is None else episodes
     plan = dataclasses.replace(trained.plan, workers=0, eval_episodes=count, init="")

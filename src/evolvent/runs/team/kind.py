@@ -24,4 +24,5 @@ KIND = Kind(
             "results/marl.md",
         ),
     ),
+    needs=("torch", "marl"),
 )

@@ -1,0 +1,61 @@
+"""Settings of a run that trains a team."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a run that do not belong to an algorithm."""
+
+    workers: int | str = 0
+    """Processes that step the environments; 0 = the main process; ray or ray:N = actors on a Ray cluster."""
+    device: str = "cpu"
+    """Torch device: cpu, cuda."""
+    threads: int = 1
+    """Threads of torch; small networks are fastest with one."""
+    eval_every: int = 50
+    """Updates between evaluations; 0 = only at the end."""
+    eval_episodes: int = 32
+    """Episodes of an evaluation."""
+    save_every: int = 50
+    """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
+    keep_rollouts: int = 1
+    """Rollouts that are kept, of the newest checkpoints: 1 = rollout.json alone; more (0 = all) stand in rollouts/."""
+    init: str = ""
+    """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
+    step_s: float = 300.0
+    """Seconds that a step of all copies may take in an environment of your own, before it counts as hung; 0 = any."""
+    normalise_obs: Literal["auto", "on", "off"] = "auto"
+    """Show observations in units of their own running spread; auto = in environments of your own."""
+    opposed: bool = False
+    """Train on the mean of all rewards even where the agents' interests conflict."""
+
+
+@dataclass(frozen=True)
+class TeamConfig:
+    """Settings that every team learner has."""
+
+    KIND = "team"
+    EXTENDABLE = (("steps", "step"),)
+
+    env: str = "spread:n=3"
+    """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread; or yours, file.py[:NAME]."""
+    seed: int = 0
+    """Random seed of weights, environments, actions and minibatches."""
+    steps: int = 1_000_000
+    """Total environment steps over all copies; one step moves every agent of one copy. Only whole updates are run."""
+    envs: int = 32
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 100
+    """Rollout length T: steps of each copy of the environment between two updates."""
+    ids: bool = True
+    """Append the agent's index (one-hot) to its observation."""
+    gamma: float = 0.99
+    """Discount factor per step."""
+    gae_lambda: float = 0.95
+    """λ of GAE."""
+    plan: Plan = Plan()
+    """Workers, device, evaluations, checkpoints."""
