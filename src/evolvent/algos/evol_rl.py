@@ -27,8 +27,6 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_left_out, step_majority_novelty
 from evolvent.evaluate.live import Live
-from evolvent.learn.tokens.objectives_of_papers import EVOL_RL
-from evolvent.memory import embedders
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
@@ -58,6 +56,9 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.objectives_of_papers import EVOL_RL
+    from evolvent.memory import embedders
+
     objective = replace(EVOL_RL, clip_high=config.clip_high, kl=config.kl, entropy=config.entropy)
     embed = embedders.ready(config.embedder).embed
     base = partial(step_majority_novelty.assign, config=step_majority_novelty.Config(embed=embed))

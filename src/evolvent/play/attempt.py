@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task
 from evolvent.core.seeding import seed_tree
-from evolvent.play.experience import Recalls
 from evolvent.play.manner import Budget, Manner
 from evolvent.play.recorder import Recorder
 from evolvent.play.sight import Sight
 from evolvent.play.together import Player
+
+if TYPE_CHECKING:
+    from evolvent.play.experience import Recalls
 
 
 def play(

@@ -1,6 +1,8 @@
 """Weights and memory values learn in one run from the same attempts: one ledger, one checkpoint, frozen evaluation."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from importlib import import_module
 
@@ -134,3 +136,24 @@ def test_any_learner_may_have_a_memory(name, more, model, tmp_path):
     start(name, config_of(name, model, updates=2, **more), tmp_path / "run")
     rows = [row for row in stable(tmp_path / "run") if "update" in row]
     assert rows[-1]["shown_mean"] >= 0 and (tmp_path / "run" / "memory.db").exists()
+
+
+def test_a_run_without_a_memory_imports_none(model, tmp_path):
+    flags = {"--updates": 1, "--prompts": 1, "--group": 2, "--eval-tasks": 1, "--dtype": "float32", "--env": ROOM}
+    flags |= {"--model": model, "--out": tmp_path / "run"}
+    words = ["run", "grpo", *(str(word) for pair in flags.items() for word in pair)]
+    names = [entry.name for entry in catalogue.entries("algos")]
+    learners = [name for name in names if getattr(catalogue.settings_of(name), "KIND", "") in ("language", "team")]
+    code = f"""
+import importlib, sys
+from evolvent.cli import main
+for name in {learners!r}:
+    importlib.import_module("evolvent.algos." + name)
+    loaded = [one for one in sys.modules if one.startswith("evolvent.memory.")]
+    assert not loaded, (name, loaded)
+main({words!r})
+loaded = [one for one in sys.modules if one.startswith("evolvent.memory.")]
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -10,10 +10,8 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng
-from evolvent.memory import embedders
 from evolvent.runs.language.baselines import random_command
 from evolvent.runs.language.config import LanguageConfig, check
-from evolvent.runs.language.memory import chosen
 from evolvent.runs.language.tasks import heldout_tasks, run_tasks
 from evolvent.runs.sources import pinned
 
@@ -72,6 +70,9 @@ def start(
     check(config, adapters)
     _check_settings(config, needs)
     if config.plan.memory:
+        from evolvent.memory import embedders
+        from evolvent.runs.language.memory import chosen
+
         chosen(config.plan)
         embedders.ready(embedders.DEFAULT)
     spec = pinned(folder, config.env)
