@@ -35,7 +35,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
 
-Start with `evolvent demo`. `evolvent run ALGO --help` shows every setting of an algorithm.
+Start with `evolvent demo`. `evolvent run ALGO --help` shows the settings of an algorithm, `--help-all` every one.
 """
 
 _COMMANDS = {

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from evolvent import catalogue, running
-from evolvent.cli import say
+from evolvent.cli import help, say
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, closest
 from evolvent.core.words import told
@@ -37,8 +37,8 @@ def main(words: list[str]) -> None:
         sys.exit(0 if words and words[0] in ("-h", "--help") else 2)
     name, *rest = words
     kind = catalogue.settings_of(name)
-    if {"-h", "--help"} & set(rest):
-        _parse(kind, name, rest, catalogue.defaults_of(name))
+    if {"-h", "--help", "--help-all"} & set(rest):
+        _explain(name, catalogue.defaults_of(name), whole="--help-all" in rest)
     running.check_env(kind, _given("--env", rest) or "")  # before what the system runs with is imported
     found = catalogue.system(name)
     resumed = _given("--resume", rest)
@@ -52,7 +52,23 @@ def main(words: list[str]) -> None:
         running.start(found, config, options, shlex.join(["evolvent", "run", *words]), live)
 
 
-def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[RunOptions, Any]:
+def _explain(name: str, default: Any, *, whole: bool) -> None:
+    """Print the settings of a system, or those that matter first, and end."""
+    say(f"for example: {help.example(name, default)}\n")
+    names = help.shown(default, RunOptions(), sys.maxsize if whole else help.MOST)
+    config, options = (help.with_shown(one, names) for one in (default, RunOptions()))
+    try:
+        _parse(config, name, ["--help"], config(), options)
+    except SystemExit:
+        if not whole:
+            count = len(configs.flat(default)) + len(dataclasses.fields(RunOptions))
+            say(help.others(name, count - len(names)))
+        raise
+
+
+def _parse(
+    kind: type, name: str, words: Sequence[str], default: Any, options: type = RunOptions
+) -> tuple[RunOptions, Any]:
     """Options and configuration from the command line; those of a resumed run are the defaults."""
     hidden = tyro.conf.OmitArgPrefixes
     parsed: Any
@@ -63,7 +79,7 @@ def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[R
                 "Run",
                 [
                     ("config", Annotated[kind, hidden], dataclasses.field(default_factory=lambda: default)),
-                    ("run", Annotated[RunOptions, hidden], dataclasses.field(default_factory=RunOptions)),
+                    ("run", Annotated[options, hidden], dataclasses.field(default_factory=options)),
                 ],
             ),
             args=list(words),
@@ -79,7 +95,7 @@ def _parse(kind: type, name: str, words: Sequence[str], default: Any) -> tuple[R
             got=" ".join(unknown),
             expected=closest(unknown[0].partition("=")[0], known),
             where=name,
-            do=f"`evolvent run {name} --help` says what each is for",
+            do=f"`evolvent run {name} --help-all` says what each is for",
         )
     return parsed.run, parsed.config
 
