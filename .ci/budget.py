@@ -11,7 +11,7 @@ from pathlib import Path
 
 FILE_MAX = 500
 FILE_MEDIAN = 150
-FUNCTION_MAX = 100
+FUNCTION_MAX = 80
 CONFIG_FIELDS_MAX = 20
 PARAMETERS_MAX = 8
 BESIDE = ("benchmarks/speed", "tests/conformance/promises")

@@ -109,8 +109,8 @@ def _source(tmp_path, name, text):
     [
         ("a.py", "x = 1\n" * 400, False),
         ("a.py", "x = 1\n" * 601, True),
-        ("a.py", "def f():\n" + "    x = 1\n" * 99, False),
-        ("a.py", "def f():\n" + "    x = 1\n" * 100, True),
+        ("a.py", "def f():\n" + "    x = 1\n" * 79, False),
+        ("a.py", "def f():\n" + "    x = 1\n" * 80, True),
         ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(20)), False),
         ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
         ("algos/a/__init__.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),

@@ -51,6 +51,11 @@ def errors_carry_codes(factory: Factory) -> None:
 
 def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, list[Callable[[], object]]]:
     """By code, what must be refused with it."""
+    return _unspeakable(m, r, a) | _of_wrong_types(m, r, a) | _out_of_place(m, r, a, old, gone)
+
+
+def _unspeakable(m: Memory, r: Recall, a: str) -> dict[str, list[Callable[[], object]]]:
+    """Names, texts and settings that there are not."""
     x: Any = m  # arguments are of other types than they should be
     return {
         "bad_filter": [
@@ -96,6 +101,13 @@ def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, li
             lambda: m.settle(r, 1.0, objective="x" * 101),
             lambda: x.credit([], objective=7),
         ],
+    }
+
+
+def _of_wrong_types(m: Memory, r: Recall, a: str) -> dict[str, list[Callable[[], object]]]:
+    """What is no number, list or text, or too large a number."""
+    x: Any = m
+    return {
         "not_a_count": [
             lambda: m.recall("task", k=-1),
             lambda: x.recall("task", k="3"),
@@ -128,6 +140,12 @@ def _refusals(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, li
             lambda: m.recall("task", seed=-1),
             lambda: m.recall("task", seed=True),
         ],
+    }
+
+
+def _out_of_place(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str, list[Callable[[], object]]]:
+    """What does not go together, or not with what the memory holds."""
+    return {
         "conflicting": [lambda: m.settle(r, 1.0, action="a", parts=[("a", 1.0)])],
         "nothing_to_update": [lambda: m.update(a, "why")],
         "nothing_named": [lambda: m.quarantine([], "why")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,21 +76,7 @@ def evaluate_language(
         played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
         tasks = repeated(run.heldout, plan.eval_tasks)
         chance = random_play(run.copies.spec, tasks, config.seed, run.manner.world)
-    rows = [
-        [
-            how,
-            interval(result["value"], result["ci95"], rate=False),
-            percent(result["success_mean"]),
-            result["length_mean"],
-            judged_on(result),
-        ]
-        for how, result in {**played, "random actions": chance}.items()
-    ]
-    live.table(
-        f"{config.env}, weights frozen after update {state['update']}",
-        ["actions", "return [95 %]", "success", "turns", "judged on"],
-        rows,
-    )
+    _show({**played, "random actions": chance}, f"{config.env}, weights frozen after update {state['update']}", live)
     return {
         "algo": folder.manifest()["algo"],
         "env": config.env,
@@ -103,3 +89,17 @@ def evaluate_language(
         **played,
         "random": chance,
     }
+
+
+def _show(results: Mapping[str, Mapping[str, Any]], title: str, live: Live) -> None:
+    rows = [
+        [
+            how,
+            interval(result["value"], result["ci95"], rate=False),
+            percent(result["success_mean"]),
+            result["length_mean"],
+            judged_on(result),
+        ]
+        for how, result in results.items()
+    ]
+    live.table(title, ["actions", "return [95 %]", "success", "turns", "judged on"], rows)
