@@ -58,20 +58,18 @@ def parts_of(stem: str) -> dict[str, str]:
     if stem == SEARCH.stem:
         return {"searches": searches()}
     if stem in ELSEWHERE:
-        return {"results": f"No table of its own yet; measured so far: {ELSEWHERE[stem]}."}
+        return {"results": f"Measured: {ELSEWHERE[stem]}."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
-        told = [*rows, "", "More, and how it was measured: [results](../results/language.md)."]
-        return {"results": "\n".join(told) if rows else "None published yet.", **axes(stem)}
+        lines = [*rows, "", "Success in %; more: [results](../results/language.md)."]
+        return {"results": "\n".join(lines) if rows else "None published yet.", **axes(stem)}
     if stem in MEMORY:
         rows = tables.table_of(MEMORY[stem])
-        more = "Success in %, means over seeds; the rest in [the analyst](../results/analyst.md) and [a text world]"
-        return {
-            "results": "\n".join([*rows, "", f"{more}(../results/text-world.md)."]) if rows else "None published yet."
-        }
+        more = "Success in %; more: [the analyst](../results/analyst.md), [a text world](../results/text-world.md)."
+        return {"results": "\n".join([*rows, "", more]) if rows else "None published yet."}
     rows = table_of(stem)
-    told = [*rows, "", "Greedy play, means over seeds; learning curves and the rest in [results](../results/marl.md)."]
-    return {"results": "\n".join(told) if rows else "None published yet."}
+    lines = [*rows, "", "Greedy play; more: [results](../results/marl.md)."]
+    return {"results": "\n".join(lines) if rows else "None published yet."}
 
 
 def axes(stem: str) -> dict[str, str]:
@@ -79,12 +77,16 @@ def axes(stem: str) -> dict[str, str]:
     if "<!-- axes: begin" not in (PAGES / f"{stem}.md").read_text("utf-8"):
         return {}
     head, *rows = table()
-    mine = [row for row in rows if row[0] in _choices(stem)]
-    picked = [i for i, name in enumerate(head) if name not in ("paper", "note")]
-    lines = [[row[i] for i in picked] for row in (head, *mine)]
-    told = [f"| {' | '.join(line)} |" for line in lines]
-    told.insert(1, "|---" * len(picked) + "|")
-    return {"axes": "\n".join([*told, "", "What the words mean: [objectives](../objectives.md)."])}
+    mine = [dict(zip(head, row, strict=True)) for row in rows if row[0] in _choices(stem)]
+    several = len(mine) > 1
+    return {"axes": "\n\n".join(_line(row, several) for row in mine)}
+
+
+def _line(row: dict[str, str], several: bool) -> str:
+    """The choices of one system as a line; its name where a page has several."""
+    shown = [f"{name} *{row[name]}*" for name in ("reward", "unit", "baseline", "spread", "loss")]
+    start = f"`{row['system']}`: " if several else ""
+    return f"{start}[Axes](../objectives.md): {', '.join(shown)}."
 
 
 def _choices(stem: str) -> list[str]:
@@ -108,7 +110,7 @@ def index() -> str:
     for title, group in catalogue.by_kind().items():
         head, _, rest = title.partition(": ")
         lines += [f"### {head.capitalize()}: {rest}", ""]
-        lines += ["| algorithm | levels | status | paper | |", "|---|---|---|---|---|", *map(_row, group), ""]
+        lines += ["| algorithm | what it is | status |", "|---|---|---|", *map(_row, group), ""]
     return "\n".join(lines[:-1])
 
 
@@ -128,9 +130,7 @@ def _told(entry: catalogue.Entry) -> str:
 
 def _row(entry: catalogue.Entry) -> str:
     name = f"[`{entry.name}`]({entry.name}.md)" if (PAGES / f"{entry.name}.md").exists() else f"`{entry.name}`"
-    told = entry.constants
-    levels = ", ".join(told.get("LEVELS", ()))
-    return f"| {name} | {levels} | {told.get('STATUS')} | {told.get('PAPER')} | {_told(entry)} |"
+    return f"| {name} | {_told(entry)} | {entry.constants.get('STATUS')} |"
 
 
 if __name__ == "__main__":

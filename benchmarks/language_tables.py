@@ -200,7 +200,7 @@ def table(rows: Sequence[Row], columns: Sequence[str] = USUAL) -> list[str]:
 def table_of(algo: str) -> list[str]:
     """The lines of one system over all result files, with their head; nothing where there is none."""
     mine = [row for section in SECTIONS for row in rows_of(section.name) if row["algo"] == algo]
-    return table(mine) if mine else []
+    return table(mine, ("world", "system", "seeds", "before", "after")) if mine else []
 
 
 def rows_of(name: str) -> list[Row]:

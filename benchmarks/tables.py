@@ -161,17 +161,9 @@ def _earlier(row: dict[str, Any]) -> bool:
 
 
 def table_of(arm: str) -> list[str]:
-    """Lines of one arm from both grids: its last pass and held-out success, beside the two controls."""
-    head = [
-        "world",
-        "model",
-        "seeds",
-        "last pass",
-        "held out",
-        "similarity alone",
-        "no memory",
-        f"held out − {REFERENCE}",
-    ]
+    """Lines of one arm from both grids: its held-out success, beside similarity alone."""
+    width = 4 if arm == REFERENCE else 6
+    head = ["world", "model", "seeds", "held out", "similarity alone", "difference"][:width]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name in ("analyst", "text_world"):
         rows = json.loads((HERE / "results" / f"{name}.json").read_text("utf-8"))
@@ -180,12 +172,10 @@ def table_of(arm: str) -> list[str]:
             reference = {r["seed"]: r for r in cells if r["arm"] == REFERENCE}
             if not mine:
                 continue
-            others = [[r["heldout"] for r in cells if r["arm"] == other] for other in (REFERENCE, "none")]
-            shown = [_mean([r["passes"][-1] for r in mine]), _mean([r["heldout"] for r in mine]), *map(_mean, others)]
-            told = _difference(mine, reference) if arm != REFERENCE else ""
+            shown = [_mean([r["heldout"] for r in mine]), _mean([r["heldout"] for r in reference.values()])]
             world = f"`{mine[0]['config']['env']}`{'†' * any(map(_earlier, mine))}"
-            row = [world, mine[0]["model"], str(len(mine)), *shown, told]
-            lines.append("| " + " | ".join(row) + " |")
+            row = [world, mine[0]["model"], str(len(mine)), *shown, _difference(mine, reference)]
+            lines.append("| " + " | ".join(row[:width]) + " |")
     if any("†" in line for line in lines):
         lines += ["", f"† Rows of {EARLIER[arm][1]}."]
     return lines if len(lines) > 2 else []
