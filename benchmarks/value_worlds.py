@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import thompson
-from text_baselines import filled
 from value_trial import Options, Oracle, WithMemory, World, run
 
 from evolvent.core.jsonfile import dump, write_atomic
@@ -28,7 +27,6 @@ from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.memory.policies import Policy, preset, to_dict
 
 HERE = Path(__file__).parent
-GUIDE = HERE.parent / "docs" / "memlift.md"
 PICTURE = HERE.parent / "docs" / "results" / "value-worlds.svg"
 COLOURS = {"memlift": "#b5380f", "thompson": "#1f6fb8", "memrl": "#2a9d8f", "rag": "#777777"}
 SOURCE = HERE / "results" / "value_worlds.json"
@@ -130,7 +128,6 @@ def main() -> None:
 
         picture(rows)
         worlds_page.main()
-        GUIDE.write_text(filled(GUIDE.read_text("utf-8"), parts(rows)), encoding="utf-8")
 
 
 def _cells(a: argparse.Namespace) -> list[dict[str, Any]]:
@@ -200,14 +197,6 @@ def _count(rows: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
         spans = [clustered_bootstrap(gap, range(len(gap))) for gap in gaps]
         found.append((rival, sum(high < 0.0 for _, high in spans), sum(low > 0.0 for low, _ in spans)))
     return found
-
-
-def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
-    """The table of docs/memlift.md."""
-    n = len(_by_world(rows))
-    lines = ["| memlift against | worlds | ahead | level | behind |", "|---|---|---|---|---|"]
-    lines += [f"| {rival} | {n} | {ahead} | {n - ahead - behind} | {behind} |" for rival, ahead, behind in _count(rows)]
-    return {"judgement": "\n".join(lines)}
 
 
 def picture(rows: list[dict[str, Any]]) -> None:
