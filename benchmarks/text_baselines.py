@@ -155,14 +155,13 @@ def by_model(env: Env, model: Any) -> tb.Policy:
 # ------------------------------------------------------------------------------------------------ the table
 def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
     """The generated part of the page."""
-    head = ["world", "what is asked", "commands at once", "words", "reward", "random", "nothing", f"`{MODEL}`", "steps"]
+    head = ["world", "what is asked", "commands at once", "reward", "random", "nothing", f"`{MODEL}`"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
-        offered, words = _commands(row)
         low, high = row["reward_range"]
-        cells = [f"`{row['spec']}`", row["asked"], offered, words, f"{low:.3g} to {high:.3g}"]
+        cells = [f"`{row['spec']}`", row["asked"], _commands(row), f"{low:.3g} to {high:.3g}"]
         cells += [_paid(row.get(name)) for name in ("random", "nothing", "model")]
-        lines.append("| " + " | ".join([*cells, f"{(row['random'] or row['nothing'])['steps']:.0f}"]) + " |")
+        lines.append("| " + " | ".join(cells) + " |")
     commits = sorted({(row["commit"] or {}).get("id", "?")[:10] for row in rows})
     dirty = any((row["commit"] or {}).get("dirty") for row in rows)
     attempts = {name: _span([row[name]["attempts"] for row in rows if row.get(name)]) for name in ("random", "model")}
@@ -170,17 +169,15 @@ def parts(rows: list[dict[str, Any]]) -> dict[str, str]:
         "",
         f"Mean return of an attempt at a held-out task with a 95 % bootstrap interval over attempts, "
         f"{rows[0]['seeds']} seeds, {attempts['random']} attempts in all ({attempts['model']} by the model); "
-        f"steps are those of random play. `python benchmarks/text_baselines.py`, commits {', '.join(commits)}"
+        f"–: not asked yet. `python benchmarks/text_baselines.py`, commits {', '.join(commits)}"
         f"{' (with uncommitted changes)' if dirty else ''}.",
     ]
     return {"table": "\n".join(lines)}
 
 
-def _commands(row: dict[str, Any]) -> tuple[str, str]:
+def _commands(row: dict[str, Any]) -> str:
     offer = row["commands"]
-    if offer is None:
-        return f"any text of {row['answer_tokens']} tokens", "–"
-    return _span([offer["least"], offer["most"]]), f"{offer['words']:.1f}"
+    return f"any text of {row['answer_tokens']} tokens" if offer is None else _span([offer["least"], offer["most"]])
 
 
 def _span(values: list[int]) -> str:
