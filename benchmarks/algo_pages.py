@@ -110,7 +110,7 @@ def index() -> str:
     for title, group in catalogue.by_kind().items():
         head, _, rest = title.partition(": ")
         lines += [f"### {head.capitalize()}: {rest}", ""]
-        lines += ["| algorithm | what it is | status |", "|---|---|---|", *map(_row, group), ""]
+        lines += ["| algorithm | what it is | tested |", "|---|---|---|", *map(_row, group), ""]
     return "\n".join(lines[:-1])
 
 
@@ -120,17 +120,18 @@ def searches() -> str:
     for entry in catalogue.entries("search"):
         told = entry.constants
         answer, paper = told.get("AGGREGATE", "last_max"), told.get("PAPER", "")
-        lines.append(f"| `{entry.name}` | {answer} | {paper} | {_told(entry)} |")
+        lines.append(f"| `{entry.name}` | {answer} | {paper} | {_says(entry)} |")
     return "\n".join(lines)
 
 
-def _told(entry: catalogue.Entry) -> str:
+def _says(entry: catalogue.Entry) -> str:
     return entry.summary.partition(": ")[2] or entry.summary
 
 
 def _row(entry: catalogue.Entry) -> str:
     name = f"[`{entry.name}`]({entry.name}.md)" if (PAGES / f"{entry.name}.md").exists() else f"`{entry.name}`"
-    return f"| {name} | {_told(entry)} | {entry.constants.get('STATUS')} |"
+    summary = _says(entry).removesuffix(f" ({entry.constants.get('PAPER')})")
+    return f"| {name} | {summary} | {'yes' if entry.constants.get('STATUS') == 'tested' else 'lightly'} |"
 
 
 if __name__ == "__main__":

@@ -4,11 +4,13 @@ import sys
 
 from evolvent.envs.text.analyst import DATABASES
 
+SHOWN = 12
+
 
 def table(database: str) -> str:
-    """The table of one database as Markdown."""
+    """The first kinds of one database as a Markdown table."""
     lines = ["| kind | the house's definition |", "|---|---|"]
-    lines += [f"| {kind.name} | {kind.meaning} |" for kind in DATABASES[database].kinds]
+    lines += [f"| {kind.name} | {kind.meaning} |" for kind in DATABASES[database].kinds[:SHOWN]]
     return "\n".join(lines) + "\n"
 
 
