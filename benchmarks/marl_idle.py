@@ -13,8 +13,9 @@ from marl_mujoco import TUNED
 from evolvent import envs
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
-from evolvent.runs.team.evaluation import idle_act, play, summarise
-from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.evaluation import idle_act, summarise
+from evolvent.runs.team.player import TeamPlayer
+from evolvent.runs.team.views import Views
 
 COPIES, ATTEMPTS = 16, 64
 
@@ -25,8 +26,8 @@ def main() -> None:
     for robot in TUNED:
         name = f"mamujoco:{robot}"
         env = envs.load_team(name, COPIES)
-        steps = Steps(env.team, 1, COPIES, ids=False, device=torch.device("cpu"))
-        told = play(env, idle_act(env.team), steps, episodes=ATTEMPTS, greedy=True, generator=torch.Generator(), seed=0)
+        player = TeamPlayer(Views(env.team, ids=False, device=torch.device("cpu")), idle_act(env.team))
+        told = player.play(env, episodes=ATTEMPTS, greedy=True, generator=torch.Generator(), seed=0)
         env.close()
         rows.append({"task": robot, "command": "python benchmarks/marl_idle.py", **summarise(told), **provenance()})
         print(robot, rows[-1]["value"], rows[-1]["ci95"])

@@ -26,6 +26,7 @@ from evolvent.learn.team.joint import improve_joint
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import JointPolicy
 from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.views import Views
 
 from ._marl_reference import PlainJoint
 
@@ -44,7 +45,7 @@ class Sides(NamedTuple):
 
 def make(team: TeamSpec, policy: JointPolicy, frames: list[Frame], device: torch.device, seed: int) -> Sides:
     """Act through ``frames`` with ``policy`` and give both learners a copy of it."""
-    steps = Steps(team, len(frames) - 1, len(frames[0].obs_BAD), ids=False, device=device)
+    steps = Steps(Views(team, ids=False, device=device), len(frames) - 1, len(frames[0].obs_BAD))
     norm, generator = ValueNorm(0.99).to(device), torch.Generator(device)
     generator.manual_seed(seed)
     view = steps.see(frames[0], 0)

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from evolvent.learn.team.value_norm import ValueNorm
     from evolvent.models.team.actors import Actors
     from evolvent.models.team.joint_q import JointQ
-    from evolvent.runs.team.evaluation import Act
-    from evolvent.runs.team.run import TeamRun
+    from evolvent.runs.team.player import Act
+    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 1705.08926"
 LEVELS = ("agent", "step")
@@ -92,7 +92,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        actors, q = make_networks(config, team)
+        actors, q = make_networks(config, team.views)
         old_q = copy.deepcopy(q).requires_grad_(False)
         rms = torch.optim.RMSprop(actors.groups(), lr=config.lr, alpha=0.99, eps=1e-5)
         q_rms = torch.optim.RMSprop(q.parameters(), lr=config.critic_lr, alpha=0.99, eps=1e-5)
@@ -130,15 +130,15 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("coma")
 
 
-def _played(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-    actors, _ = make_networks(config, team)
+def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    actors, _ = make_networks(config, views)
     return acting(actors), {"actors": actors}
 
 
 evaluate = partial(evaluate_team, Config, _played)
 
 
-def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
+def make_networks(config: Config, views: Views) -> tuple[Actors, JointQ]:
     """Actors and critic for the team at hand.
 
     Raises:
@@ -147,7 +147,7 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
     from evolvent.models.team.actors import Actors
     from evolvent.models.team.joint_q import JointQ
 
-    spec, steps = team.env.team, team.steps
+    spec = views.team
     if spec.kind != "discrete":
         raise BadInput(
             "COMA needs agents that choose",
@@ -158,9 +158,9 @@ def make_networks(config: Config, team: TeamRun) -> tuple[Actors, JointQ]:
             if spec.kind == "continuous"
             else "use mappo, happo or mat, which take choices and numbers at once",
         )
-    actors = Actors(spec, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
-    q = JointQ(spec, steps.state_dim, steps.obs_dim, hidden=config.critic_hidden, ids=steps.ids)
-    return actors.to(team.device), q.to(team.device)
+    actors = Actors(spec, views.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
+    q = JointQ(spec, views.state_dim, views.obs_dim, hidden=config.critic_hidden, ids=views.ids)
+    return actors.to(views.device), q.to(views.device)
 
 
 def mean_q(actors: Actors, q: JointQ, view: View, action: Tensor) -> Tensor:

@@ -62,8 +62,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     with open_team(config, folder, live, resume=resume) as team:
         n_agents = team.env.team.n_agents
-        actors = make_actors(config, team)
-        critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
+        actors = make_actors(config, team.views)
+        critic = Critic(team.views.state_dim, hidden=config.hidden).to(team.device)
         adams = [torch.optim.Adam(actors.parameters_of(i), lr=config.lr, eps=1e-5, fused=True) for i in range(n_agents)]
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
         norm, value = ValueNorm(), state_value(critic, n_agents)

@@ -63,10 +63,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        spec, steps = team.env.team, team.steps
-        actors = make_actors(config, team)
+        spec, views = team.env.team, team.views
+        actors = make_actors(config, views)
         critics = nn.ModuleList(
-            Critic(steps.obs_dim, hidden=config.hidden, ids=steps.ids)
+            Critic(views.obs_dim, hidden=config.hidden, ids=views.ids)
             for _ in range(1 if config.shared else spec.n_agents)
         ).to(team.device)
         adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)

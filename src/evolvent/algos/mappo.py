@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from evolvent.learn.team.value_norm import ValueNorm
     from evolvent.models.team.actors import Actors, Critic
     from evolvent.models.team.joint_q import JointQ
-    from evolvent.runs.team.run import TeamRun
+    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")
@@ -74,9 +74,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        actors = make_actors(config, team)
-        critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
-        q = None if config.optimal_baseline == "none" else joint_q(config, team)
+        actors = make_actors(config, team.views)
+        critic = Critic(team.views.state_dim, hidden=config.hidden).to(team.device)
+        q = None if config.optimal_baseline == "none" else joint_q(config, team.views)
         adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
         critics = [critic] if q is None else [critic, q]
         rate = config.critic_lr
@@ -158,7 +158,7 @@ def learn_values(
 
 
 # ------------------------------------------------------------------------------------------ optimal baseline
-def joint_q(config: Config, team: TeamRun) -> JointQ:
+def joint_q(config: Config, views: Views) -> JointQ:
     """The critic of joint actions that the optimal baseline needs.
 
     Raises:
@@ -166,16 +166,15 @@ def joint_q(config: Config, team: TeamRun) -> JointQ:
     """
     from evolvent.models.team.joint_q import JointQ
 
-    if config.optimal_baseline == "exact" and team.env.team.dims:
+    if config.optimal_baseline == "exact" and views.team.dims:
         raise BadInput(
             "no exact baseline for continuous actions",
             got=config.optimal_baseline,
             expected="surrogate",
             where="--optimal-baseline",
         )
-    steps = team.steps
-    q = JointQ(team.env.team, steps.state_dim, steps.obs_dim, hidden=config.hidden, ids=steps.ids)
-    return q.to(team.device)
+    q = JointQ(views.team, views.state_dim, views.obs_dim, hidden=config.hidden, ids=views.ids)
+    return q.to(views.device)
 
 
 def over_optimal_baseline(

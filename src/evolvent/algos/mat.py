@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import View
     from evolvent.models.team.joint import JointPolicy
-    from evolvent.runs.team.evaluation import Act
-    from evolvent.runs.team.run import TeamRun
+    from evolvent.runs.team.player import Act
+    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")
@@ -59,7 +59,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        policy = make_policy(config, team)
+        policy = make_policy(config, team.views)
         optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         team.keep(acting(policy), policy=policy, optimizer=optimizer, norm=norm)
@@ -80,28 +80,28 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("mat")
 
 
-def _played(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-    policy = make_policy(config, team)
+def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    policy = make_policy(config, views)
     return acting(policy), {"policy": policy}
 
 
 evaluate = partial(evaluate_team, Config, _played)
 
 
-def make_policy(config: Config, team: TeamRun) -> JointPolicy:
+def make_policy(config: Config, views: Views) -> JointPolicy:
     """The network for the team at hand."""
     from evolvent.models.team.joint import JointPolicy
 
     return JointPolicy(
-        team.env.team,
-        team.steps.obs_dim,
+        views.team,
+        views.obs_dim,
         width=config.width,
         heads=config.heads,
         blocks=config.blocks,
         actor=config.actor,
         mask_dead=config.mask_dead,
         sizes=not config.ids,
-    ).to(team.device)
+    ).to(views.device)
 
 
 def acting(policy: JointPolicy) -> Act:

@@ -14,7 +14,7 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.team import Frame
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
-from evolvent.runs.team import evaluation
+from evolvent.runs.team import evaluation, player
 from evolvent.runs.team.evaluation import Waiting
 from evolvent.runs.team.run import TeamRun
 from run_folders import begin, stable
@@ -193,7 +193,7 @@ def test_attempts_that_end_are_not_told_of_but_for_how_far_they_are(monkeypatch)
 def test_an_environment_that_never_ends_says_so_before_anything_is_learned(tmp_path, monkeypatch):
     (tmp_path / "wide.py").write_text(WIDE.replace("SPREAD", "1").replace("self.t == 4", "False"))
     monkeypatch.setattr(evaluation, "LONG", 20)
-    monkeypatch.setattr(evaluation, "MAX_STEPS", 100)
+    monkeypatch.setattr(player, "MAX_STEPS", 100)
     config = config_of("happo", env=f"pettingzoo:{tmp_path}/wide.py", steps=24)
     out = io.StringIO()
     with begin(tmp_path / "r", "happo", config) as folder, pytest.raises(BadInput, match="attempts do not end"):

@@ -25,7 +25,11 @@ from evolvent.models.team.actors import Actors
 from evolvent.runs.team import run as team_session
 from evolvent.runs.team.actors import acting
 from evolvent.runs.team.config import Plan
-from evolvent.runs.team.evaluation import baselines
+from evolvent.runs.team.evaluation import baselines, random_act
+from evolvent.runs.team.player import TeamPlayer
+from evolvent.runs.team.run import TeamRun
+from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.views import Views
 from run_folders import begin
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}
@@ -112,14 +116,10 @@ def test_an_environment_that_cannot_draw_costs_the_picture_only(tmp_path, monkey
 
 
 def test_attempts_longer_than_the_sheet_are_shown_at_equal_distances():
-    from evolvent.runs.team.evaluation import random_act
-    from evolvent.runs.team.frames import record_frames
-    from evolvent.runs.team.steps import Steps
-
     env = envs.load_team("spread:n=2,limit=70", 1)
     env.env.render = lambda: np.full((2, 2, 3), env.env._age_B[0], np.uint8)
-    steps = Steps(env.team, 1, 1, ids=False, device=torch.device("cpu"))
-    frames = record_frames(env, random_act(env.team), steps, generator=torch.Generator(), seed=0)
+    player = TeamPlayer(Views(env.team, ids=False, device=torch.device("cpu")), random_act(env.team))
+    frames = player.film(env, generator=torch.Generator(), seed=0)
     ages = [int(frame[0, 0, 0]) for frame in frames]
     assert ages[0] == 0 and len(ages) == 8 and 60 <= ages[-1] < 70
     assert max(np.diff(ages)) - min(np.diff(ages)) <= 4
@@ -199,6 +199,29 @@ def test_weights_that_do_not_fit_another_team_say_why(tmp_path):
     with pytest.raises(ModelError, match="do not fit") as error:
         judge(tmp_path / "r", env="spread:n=3,limit=6")
     assert "--no-ids" in str(error.value) and "trained on spread:n=2,limit=6" in str(error.value)
+
+
+@pytest.mark.parametrize("algo", TEAMS)
+def test_an_evaluation_trains_nothing_and_opens_no_copies_to_train_in(tmp_path, monkeypatch, algo):
+    train(tmp_path / "r", config_of(algo, env="spread:n=2,limit=6,discrete=true", steps=24, envs=4))
+    opened, load = [], envs.load_team
+
+    def counted(spec, n_envs, **options):
+        opened.append(n_envs)
+        return load(spec, n_envs, **options)
+
+    def refused(*_, **__):
+        raise AssertionError("an evaluation trains")
+
+    with monkeypatch.context() as during:
+        during.setattr(envs, "load_team", counted)
+        for owner, name in ((TeamRun, "__init__"), (Steps, "__init__"), (torch.optim.Optimizer, "__init__")):
+            during.setattr(owner, name, refused)
+        judged = judge(tmp_path / "r", episodes=3)
+    assert opened == [1, 3, 3, 3], "one copy shows the team; random, greedy and sampled play the attempts"
+    assert judged["n"] == 3
+    again = judge(tmp_path / "r")
+    assert again["greedy"] == RunFolder.open(tmp_path / "r").summary()["greedy"]
 
 
 def test_a_run_without_a_checkpoint_is_named(tmp_path):

@@ -7,6 +7,7 @@ import torch
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.runs.team.evaluation import random_act
 from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.views import Views
 from joint_cases import KINDS, team_of
 
 TEAM = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4), ActionSpec(choices=2)))
@@ -28,7 +29,7 @@ def act(rng):
 
 
 def filled(rng, horizon=3, ids=True):
-    steps = Steps(TEAM, horizon, 2, ids=ids, device=torch.device("cpu"))
+    steps = Steps(Views(TEAM, ids=ids, device=torch.device("cpu")), horizon, 2)
     frames = [frame(rng) for _ in range(horizon + 1)]
     cut = rng.normal(size=(2, 2, 3)).astype(np.float32)
     frames[2] = frame(rng, truncated_B=np.array([False, True]), final_obs_BAD=cut)
@@ -45,7 +46,7 @@ def first_number(view):
 
 def test_who_was_alive_where_an_attempt_was_cut_off_is_valued_with_the_choices_left():
     rng = np.random.default_rng(1)
-    steps = Steps(TEAM, 1, 2, ids=False, device=torch.device("cpu"))
+    steps = Steps(Views(TEAM, ids=False, device=torch.device("cpu")), 1, 2)
     everybody, open_ = np.ones((2, 2), bool), np.ones((2, 2, 4), bool)
     alive, left = np.array([[True, True], [False, True]]), rng.random((2, 2, 4)) < 0.5
     steps.see(frame(rng, active_BA=everybody, available_BAN=open_), 0)
@@ -90,7 +91,7 @@ def test_a_batch_holds_what_was_seen_done_and_paid():
 def test_choices_an_agent_lacks_are_never_available():
     steps, *_ = filled(np.random.default_rng(1))
     assert steps.view(0).available.tolist() == [[[True] * 4, [True, True, False, False]]] * 2
-    assert steps.outside(frame(np.random.default_rng(2))).available[0, 1].tolist() == [True, True, False, False]
+    assert steps.views.of(frame(np.random.default_rng(2))).available[0, 1].tolist() == [True, True, False, False]
 
 
 def test_the_next_update_starts_from_what_was_seen_last():
@@ -106,7 +107,7 @@ def test_the_next_update_starts_from_what_was_seen_last():
 def test_the_state_of_an_environment_is_kept():
     rng = np.random.default_rng(6)
     team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4),) * 2, state_dim=5)
-    steps = Steps(team, 1, 2, ids=False, device=torch.device("cpu"))
+    steps = Steps(Views(team, ids=False, device=torch.device("cpu")), 1, 2)
     state = rng.normal(size=(2, 5)).astype(np.float32)
     steps.see(frame(rng, state_BS=state), 0)
     steps.add(*act(rng), frame(rng, state_BS=state + 1))
@@ -130,7 +131,7 @@ def test_evaluation_views_do_not_touch_the_storage():
     steps, *_ = filled(rng)
     before = steps.obs.clone()
     other = frame(rng)
-    view = steps.outside(other)
+    view = steps.views.of(other)
     other.obs_BAD[:] = 0.0
     assert view.obs[..., :3].abs().sum() > 0
     assert torch.equal(before, steps.obs)
@@ -140,9 +141,9 @@ def test_evaluation_views_do_not_touch_the_storage():
 def test_everything_a_policy_sees_is_on_its_device(cut):
     """The device "meta" stands for one that is not the processor's."""
     rng = np.random.default_rng(6)
-    steps = Steps(TEAM, 2, 2, ids=True, device=torch.device("meta"))
+    steps = Steps(Views(TEAM, ids=True, device=torch.device("meta")), 2, 2)
     shown = frame(rng, active_BA=np.ones((2, 2), bool))
-    views = [steps.see(shown, 0), steps.outside(shown)]
+    views = [steps.see(shown, 0), steps.views.of(shown)]
     if cut:
         shown = frame(rng, truncated_B=np.ones(2, bool), final_obs_BAD=shown.obs_BAD)
         views += [steps.add(*(x.to("meta") for x in act(rng)), shown), steps._cut[0][2]]
@@ -154,8 +155,8 @@ def test_everything_a_policy_sees_is_on_its_device(cut):
 @pytest.mark.parametrize("kind", KINDS)
 def test_random_actions_fit_every_kind_of_team(kind):
     team, n = team_of(kind, obs_dim=3), 50
-    steps = Steps(team, 1, n, ids=False, device=torch.device("cpu"))
-    seen = steps.outside(Frame(np.zeros((n, 4, 3), np.float32), np.zeros((n, 4), np.float32), *np.zeros((2, n), bool)))
+    steps = Steps(Views(team, ids=False, device=torch.device("cpu")), 1, n)
+    seen = steps.views.of(Frame(np.zeros((n, 4, 3), np.float32), np.zeros((n, 4), np.float32), *np.zeros((2, n), bool)))
     action = random_act(team)(seen, False, torch.Generator().manual_seed(0)).numpy()
     assert action.shape == (n, 4, *team.action_shape)
     if team.choices:

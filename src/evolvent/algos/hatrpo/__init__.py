@@ -76,8 +76,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        actors = make_actors(config, team)
-        critic = Critic(team.steps.state_dim, hidden=config.hidden).to(team.device)
+        actors = make_actors(config, team.views)
+        critic = Critic(team.views.state_dim, hidden=config.hidden).to(team.device)
         critic_adam = torch.optim.Adam(critic.parameters(), lr=config.critic_lr, eps=1e-5, fused=True)
         norm, value = ValueNorm(), state_value(critic, team.env.team.n_agents)
         team.keep(acting(actors), actors=actors, critic=critic, norm=norm, critic_adam=critic_adam)

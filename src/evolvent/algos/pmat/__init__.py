@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from evolvent.learn.team.descent import Rows
     from evolvent.learn.team.value_norm import ValueNorm
     from evolvent.models.team.joint import JointLogprobs
-    from evolvent.runs.team.evaluation import Act
-    from evolvent.runs.team.run import TeamRun
+    from evolvent.runs.team.player import Act
+    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2502.16496"
 LEVELS = ("agent", "step")
@@ -63,7 +63,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        net = make_net(config, team)
+        net = make_net(config, team.views)
         optimizer = torch.optim.Adam(net.parameters(), lr=config.lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         team.keep(acting(net), policy=net, optimizer=optimizer, norm=norm)
@@ -84,29 +84,29 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("pmat")
 
 
-def _played(config: Config, team: TeamRun) -> tuple[Act, dict[str, Any]]:
-    net = make_net(config, team)
+def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    net = make_net(config, views)
     return acting(net), {"policy": net}
 
 
 evaluate = partial(evaluate_team, Config, _played)
 
 
-def make_net(config: Config, team: TeamRun) -> Orderly:
+def make_net(config: Config, views: Views) -> Orderly:
     """The networks for the team at hand."""
     from evolvent.algos.pmat.plackett_luce import Orderly
     from evolvent.models.team.joint import JointPolicy
 
     policy = JointPolicy(
-        team.env.team,
-        team.steps.obs_dim,
+        views.team,
+        views.obs_dim,
         width=config.width,
         heads=config.heads,
         blocks=config.blocks,
         mask_dead=config.mask_dead,
         sizes=not config.ids,
     )
-    return Orderly(policy).to(team.device)
+    return Orderly(policy).to(views.device)
 
 
 def acting(net: Orderly) -> Act:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import View
     from evolvent.models.team.actors import Actors, Critic
-    from evolvent.runs.team.evaluation import Act
-    from evolvent.runs.team.run import TeamRun
+    from evolvent.runs.team.player import Act
+    from evolvent.runs.team.views import Views
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,17 @@ class ActorsConfig(TeamConfig):
     """Learning rate of the critics (Adam, eps 1e-5)."""
 
 
-def make_actors(config: ActorsConfig, team: TeamRun) -> Actors:
+def make_actors(config: ActorsConfig, views: Views) -> Actors:
     """One actor for each agent, or one for all."""
     from evolvent.models.team.actors import Actors
 
-    steps = team.steps
-    actors = Actors(team.env.team, steps.obs_dim, hidden=config.hidden, shared=config.shared, ids=steps.ids)
-    return actors.to(team.device)
+    actors = Actors(views.team, views.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
+    return actors.to(views.device)
 
 
-def played(config: ActorsConfig, team: TeamRun) -> tuple[Act, dict[str, Any]]:
+def played(config: ActorsConfig, views: Views) -> tuple[Act, dict[str, Any]]:
     """For ``evaluate_team``: separate actors fit the same agents only, shared ones others, too, without ``ids``."""
-    actors = make_actors(config, team)
+    actors = make_actors(config, views)
     return acting(actors), {"actors": actors}
 
 

@@ -1,4 +1,4 @@
-"""Playing a team frozen: a fixed number of attempts in each copy, greedy or sampled, and their mean with interval."""
+"""Evaluating a team: attempts in copies of their own, baselines beside it, and their mean with interval."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.core.errors import BadInput
-from evolvent.core.team import Frame, TeamEnv, TeamSpec
+from evolvent import envs
+from evolvent.core.seeding import seed_tree
+from evolvent.core.team import Frame, TeamSpec
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import stratified_bootstrap
 from evolvent.learn.team.batch import View
-from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.player import MAX_STEPS, Act, TeamPlayer
 
-Act = Callable[[View, bool, torch.Generator], Tensor]
-"""(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
 BASELINES = {"random": "random actions", "idle": "no action"}
-MAX_STEPS = 100_000
 LONG = 2_000
 """Steps after which it is said that no attempt has ended."""
 _TELL_S = 10.0
@@ -54,63 +52,53 @@ class Waiting:
             self._live.status(f"{self._what}: {self._steps:,} steps, {self._ended} ended")
 
 
-def play(
-    env: TeamEnv,
-    act: Act,
-    steps: Steps,
-    *,
-    episodes: int,
-    greedy: bool,
-    generator: torch.Generator,
-    seed: int,
+def play_copies(
+    player: TeamPlayer,
+    how: str,
+    config: Any,
+    spec: str,
+    live: Live,
     watch: Sequence[Callable[[Frame], None]] = (),
 ) -> dict[str, np.ndarray]:
-    """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
+    """Attempts in copies of an environment that are opened for them; as many as an evaluation has.
 
     Args:
-        env: B copies of the environment.
-        act: the policy.
-        steps: makes views of frames (ids, device).
-        episodes: least number of episodes; rounded up to a multiple of B.
-        greedy: take the most probable action instead of sampling.
-        generator: random generator of sampled actions.
-        seed: random seed of the environments.
+        player: the team.
+        how: greedy, sampled, or the name of a baseline: what seeds the actions.
+        config: of a team learner: its seed and its ``plan``.
+        spec: the environment.
+        live: where waiting is told.
         watch: each is called with every frame.
 
     Returns:
-        Metrics of each episode: ``return``, ``length`` and those of the environment at its end (``success``, …).
-
-    Raises:
-        BadInput: the environment does not end its attempts.
+        Metrics of each episode; as ``TeamPlayer.play``.
     """
-    each, copies = -(-episodes // env.n_envs), env.n_envs
-    played, length, gained = np.zeros(copies, int), np.zeros(copies, int), np.zeros(copies)
-    rows: list[dict[str, float]] = []
-    frame = env.reset(seed)
-    for _ in range(MAX_STEPS):
-        with torch.no_grad():
-            action = act(steps.outside(frame), greedy, generator)
-        frame = env.step(action.cpu().numpy())
-        for one in watch:
-            one(frame)
-        gained += frame.reward_BA.mean(axis=1)
-        length += 1
-        for b in np.flatnonzero(frame.done_B):
-            if played[b] < each:
-                info = {name: float(column[b]) for name, column in frame.info.items()}
-                rows.append({"return": float(gained[b]), "length": float(length[b]), **info})
-            played[b] += 1
-            gained[b], length[b] = 0.0, 0
-        if (played >= each).all():
-            names = sorted({name for row in rows for name in row})
-            return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
-    raise BadInput(
-        "attempts do not end",
-        got=f"{MAX_STEPS} steps",
-        expected="an environment with an end or a time limit",
-        where=env.name,
-        do="truncate attempts after some steps; what was learned so far is in the checkpoints",
-    )
+    plan = config.plan
+    env = envs.load_team(spec, min(plan.eval_episodes, 32), step_s=plan.step_s)
+    waiting = Waiting(live, attempts(plan.eval_episodes), env.team.limit)
+    try:
+        return player.play(
+            env,
+            episodes=plan.eval_episodes,
+            greedy=how == "greedy",
+            generator=generator_of(config, "eval", how),
+            seed=seed_tree(config.seed, "eval"),
+            watch=[waiting.watch, *watch],
+        )
+    finally:
+        env.close()
+
+
+def attempts(count: int) -> str:
+    """What is said while so many attempts are played."""
+    return f"playing {count} attempts" if count > 1 else "playing one attempt"
+
+
+def generator_of(config: Any, *path: str) -> torch.Generator:
+    """A random stream of a run for one purpose, on the device of its policy."""
+    generator = torch.Generator(torch.device(config.plan.device))
+    generator.manual_seed(seed_tree(config.seed, *path))
+    return generator
 
 
 def random_act(team: TeamSpec) -> Act:

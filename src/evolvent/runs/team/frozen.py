@@ -6,17 +6,21 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from evolvent import envs
 from evolvent.core.config import from_json
 from evolvent.core.folder import RunFolder
+from evolvent.core.seeding import seed_tree
+from evolvent.core.team import TeamSpec
 from evolvent.evaluate.live import Live, interval
+from evolvent.runs.sources import pinned
 from evolvent.runs.team.config import TeamConfig
 
 if TYPE_CHECKING:
-    from evolvent.runs.team.evaluation import Act
-    from evolvent.runs.team.run import TeamRun
+    from evolvent.runs.team.player import Act
+    from evolvent.runs.team.views import Views
 
-    Build = Callable[[Any, TeamRun], tuple[Act, Mapping[str, Any]]]
-    """(configuration, run) → how the team acts, and the parts of the checkpoint that this needs, by name."""
+    Build = Callable[[Any, Views], tuple[Act, Mapping[str, Any]]]
+    """(configuration, views of the team) → how it acts, and the parts of the checkpoint that this needs, by name."""
 
 
 def evaluate_team(
@@ -39,23 +43,36 @@ def evaluate_team(
         BadInput: no checkpoint yet.
         ModelError: the weights do not fit the team of ``env``.
     """
-    from evolvent.runs.team.evaluation import BASELINES, baselines, summarise
+    import torch
+
+    from evolvent.runs.team.checks import check_settings
+    from evolvent.runs.team.evaluation import BASELINES, baselines, play_copies, summarise
     from evolvent.runs.team.observed import adopt
-    from evolvent.runs.team.run import open_team
+    from evolvent.runs.team.player import TeamPlayer
+    from evolvent.runs.team.run import on_device
+    from evolvent.runs.team.views import Views
     from evolvent.runs.team.weights import load_parts
 
     trained = from_json(kind, folder.config)
     count = trained.plan.eval_episodes if episodes is None else episodes
     plan = dataclasses.replace(trained.plan, workers=0, eval_episodes=count, init="")
-    # no update is made, so no attempt is cut short by a restart, however long it is there
-    config = dataclasses.replace(trained, env=env or trained.env, envs=min(count, 32), steps=1, plan=plan)
-    with open_team(config, folder, live) as run:
-        act, parts = build(config, run)
-        parts = {**parts, **adopt(run.steps, folder.path)}
+    config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
+    check_settings(config)
+    spec = pinned(folder, config.env)
+    with on_device(config) as device:
+        team = team_of(spec, plan.step_s)
+        torch.manual_seed(seed_tree(config.seed, "weights"))
+        views = Views(team, ids=config.ids, device=device)
+        act, parts = build(config, views)
+        parts = {**parts, **adopt(views, folder.path)}
         state = load_parts(folder.path, parts, trained.env, config.env)
         live.status(f"playing {count} attempts of {config.env}, weights of update {state['update']}")
-        beside = {how: summarise(run.play(act_, how)) for how, act_ in baselines(run.env.team).items()}
-        played = {how: summarise(run.play(act, how)) for how in ("greedy", "sampled")}
+
+        def played_by(act: Act, how: str) -> dict[str, Any]:
+            return summarise(play_copies(TeamPlayer(views, act), how, config, spec, live))
+
+        beside = {how: played_by(baseline, how) for how, baseline in baselines(team).items()}
+        played = {how: played_by(act, how) for how in ("greedy", "sampled")}
     rows = [[BASELINES.get(how, how), *_cells(result)] for how, result in {**played, **beside}.items()]
     live.table(
         f"{config.env}, weights frozen after update {state['update']}",
@@ -71,8 +88,17 @@ def evaluate_team(
         "n": played["greedy"]["n"],
         **played,
         **beside,
-        "agents": list(run.env.team.agents),
+        "agents": list(team.agents),
     }
+
+
+def team_of(spec: str, step_s: float = 0.0) -> TeamSpec:
+    """The shape of the team of an environment, of which one copy is opened for it."""
+    env = envs.load_team(spec, 1, step_s=step_s)
+    try:
+        return env.team
+    finally:
+        env.close()
 
 
 def _cells(result: Mapping[str, Any]) -> list[object]:

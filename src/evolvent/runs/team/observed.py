@@ -14,7 +14,7 @@ from evolvent.core.team import Frame
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.learn.team.obs_norm import ObsNorm
-from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.views import Views
 
 PART = "obs_norm"
 APART = 30.0
@@ -49,19 +49,19 @@ def decided(config: Any, folder: Path, *, resume: bool) -> bool:
     return envs.is_own(config.env) if asked is None else asked
 
 
-def adopt(steps: Steps, folder: Path) -> dict[str, Any]:
-    """Views of ``steps`` as the newest checkpoint of a run wants them; the part of it to load, where it has one."""
+def adopt(views: Views, folder: Path) -> dict[str, Any]:
+    """Let ``views`` be as the newest checkpoint of a run wants them; the part of it to load, where it has one."""
     newest = checkpoint.latest(folder / "checkpoints")
     if newest is None or PART not in checkpoint.part_names(newest):
         return {}
-    return {PART: steps.normalise()[PART]}
+    return {PART: views.normalise()[PART]}
 
 
 class Sizes:
     """How large the numbers are that a team sees, from random play."""
 
-    def __init__(self, steps: Steps, norms: Mapping[str, ObsNorm]) -> None:
-        self._norms = norms or {PART: ObsNorm(steps.team.obs_dim)}
+    def __init__(self, views: Views, norms: Mapping[str, ObsNorm]) -> None:
+        self._norms = norms or {PART: ObsNorm(views.team.obs_dim)}
 
     def watch(self, frame: Frame) -> None:
         """One step in every copy."""

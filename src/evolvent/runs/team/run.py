@@ -1,7 +1,7 @@
 """A run of a team learner: environments, clock, storage, evaluation, checkpoints, log. The loop stays in ``algos/``.
 
     with open_team(config, folder, live, resume=resume) as team:
-        ...                                                        # networks for team.env.team, team.steps.obs_dim
+        ...                                                        # networks for team.views: obs_dim, state_dim
         team.keep(act, actors=actors, adam=adam)                   # what a checkpoint holds; restored when resuming
         for _ in team.updates():
             view = team.view
@@ -49,12 +49,13 @@ from evolvent.runs.sources import pinned
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.config import TeamConfig
 from evolvent.runs.team.course import Course
-from evolvent.runs.team.evaluation import BASELINES, Act, Waiting, baselines, play, summarise
-from evolvent.runs.team.frames import record_frames
+from evolvent.runs.team.evaluation import BASELINES, attempts, baselines, generator_of, play_copies, summarise
 from evolvent.runs.team.observed import Sizes, decided
+from evolvent.runs.team.player import Act, TeamPlayer
 from evolvent.runs.team.record import store
 from evolvent.runs.team.sides import Rewards, check_one_side
 from evolvent.runs.team.steps import Steps
+from evolvent.runs.team.views import Views
 from evolvent.runs.team.weights import start_from
 
 
@@ -63,7 +64,8 @@ class TeamRun:
 
     Attributes:
         env: the environments; ``env.team`` describes the team.
-        steps: storage of the current update; ``steps.obs_dim`` and ``steps.state_dim`` size the networks.
+        views: what the team is shown; ``obs_dim`` and ``state_dim`` size the networks.
+        steps: storage of the current update.
         generator: torch's random stream of the current update, on the device.
         shell: clock, updates, checkpoints; ``clock`` is its.
     """
@@ -72,7 +74,8 @@ class TeamRun:
         self.config, self.env, self.folder, self.live = config, env, folder, live
         self._spec = pinned(folder, config.env)
         self.device = torch.device(config.plan.device)
-        self.steps = Steps(env.team, config.horizon, config.envs, ids=config.ids, device=self.device)
+        self.views = Views(env.team, ids=config.ids, device=self.device)
+        self.steps = Steps(self.views, config.horizon, config.envs)
         self.generator = torch.Generator(self.device)
         self._each = config.envs * config.horizon
         self.shell = Shell(
@@ -89,7 +92,7 @@ class TeamRun:
         self._course, self._standing = Course(env, config.seed), dict[str, Any]()
         self._broken = False
         self._ledger: RolloutLedger | None = None
-        self._act: Act | None = None
+        self._player: TeamPlayer | None = None
         torch.manual_seed(seed_tree(config.seed, "weights"))
 
     # ---------------------------------------------------------------------------------------------- the loop
@@ -101,8 +104,8 @@ class TeamRun:
             **parts: objects with ``state_dict`` and ``load_state_dict``.
         """
         check_minibatches(self.config)
-        self._act = act
-        norms = self.steps.normalise() if decided(self.config, self.folder.path, resume=self.shell.resume) else {}
+        self._player = TeamPlayer(self.views, act)
+        norms = self.views.normalise() if decided(self.config, self.folder.path, resume=self.shell.resume) else {}
         parts |= norms
         self.shell.keep(**parts)
         self._standing = self.shell.restore(lambda state: int(state["update"]) * self._each).get("environments", {})
@@ -118,10 +121,11 @@ class TeamRun:
                 f"! {whole:,} steps, not {self.config.steps:,}: an update takes {self._each:,} (--envs times "
                 "--horizon), and only whole updates are run"
             )
-        self.live.status(f"{self._attempts()} with random actions{without}; then {to_come}")
-        rewards, sizes = Rewards(), Sizes(self.steps, norms if not self.config.plan.init else {})
+        self.live.status(f"{attempts(self.config.plan.eval_episodes)} with random actions{without}; then {to_come}")
+        rewards, sizes = Rewards(), Sizes(self.views, norms if not self.config.plan.init else {})
         for how, chance in measured.items():
-            result = summarise(self.play(chance, how, [rewards.watch, sizes.watch] if how == "random" else []))
+            watch = [rewards.watch, sizes.watch] if how == "random" else []
+            result = summarise(self._play(TeamPlayer(self.views, chance), how, watch))
             check_one_side(self.config, self.env.team.agents, rewards)
             self.folder.log(0, phase=how, **result)
         sizes.tell(self.live, normalised=bool(norms))
@@ -177,19 +181,19 @@ class TeamRun:
     # ---------------------------------------------------------------------------------------------- judging
     def evaluate(self) -> dict[str, Any]:
         """Play greedily with fresh copies and log it."""
-        assert self._act is not None
-        self.live.status(f"{self._attempts()}, greedy")
-        result = summarise(self.play(self._act, "greedy"))
+        assert self._player is not None
+        self.live.status(f"{attempts(self.config.plan.eval_episodes)}, greedy")
+        result = summarise(self._play(self._player, "greedy"))
         self.folder.log(self._step, phase="eval", **result)
         self.live.note(f"evaluation after update {self.shell.update}: return {_told(result)}")
         return result
 
     def finish(self, algo: str) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; draws ``behaviour.png``."""
-        assert self._act is not None
+        assert self._player is not None
         final = self.shell.judged(self._step)
-        self.live.status(f"{self._attempts()}, actions sampled")
-        sampled = summarise(self.play(self._act, "sampled"))
+        self.live.status(f"{attempts(self.config.plan.eval_episodes)}, actions sampled")
+        sampled = summarise(self._play(self._player, "sampled"))
         rows = self.folder.read_metrics()
         before = {
             how: {"name": BASELINES[how], "value": row["value"], "ci95": row["ci95"]}
@@ -220,45 +224,22 @@ class TeamRun:
         self._film()
         return summary
 
-    def play(self, act: Act, how: str, watch: Sequence[Callable[[Frame], None]] = ()) -> dict[str, np.ndarray]:
-        """Attempts of fresh copies, ``how`` = greedy, sampled, random or idle; otherwise as ``evaluation.play``."""
-        config = self.config
-        env = envs.load_team(self._spec, min(config.plan.eval_episodes, 32), step_s=config.plan.step_s)
-        waiting = Waiting(self.live, self._attempts(), env.team.limit)
-        try:
-            return play(
-                env,
-                act,
-                self.steps,
-                episodes=config.plan.eval_episodes,
-                greedy=how == "greedy",
-                generator=self._generator("eval", how),
-                seed=seed_tree(config.seed, "eval"),
-                watch=[waiting.watch, *watch],
-            )
-        finally:
-            env.close()
-
     # ---------------------------------------------------------------------------------------------- inside
     @property
     def _step(self) -> int:
         return self.shell.update * self._each
 
-    def _attempts(self) -> str:
-        count = self.config.plan.eval_episodes
-        return f"playing {count} attempts" if count > 1 else "playing one attempt"
-
-    def _generator(self, *path: str) -> torch.Generator:
-        generator = torch.Generator(self.device)
-        generator.manual_seed(seed_tree(self.config.seed, *path))
-        return generator
+    def _play(
+        self, player: TeamPlayer, how: str, watch: Sequence[Callable[[Frame], None]] = ()
+    ) -> dict[str, np.ndarray]:
+        return play_copies(player, how, self.config, self._spec, self.live, watch)
 
     def _film(self) -> None:
-        assert self._act is not None
+        assert self._player is not None
         env = envs.load_team(self._spec, 1, step_s=self.config.plan.step_s)
         try:
             seed = seed_tree(self.config.seed, "film")
-            frames = record_frames(env, self._act, self.steps, generator=self._generator("film"), seed=seed)
+            frames = self._player.film(env, generator=generator_of(self.config, "film"), seed=seed)
         except EnvError as error:
             self.live.note(f"no picture of what it does: {error}")
             return
@@ -302,29 +283,43 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
     """
     plan = config.plan
     check_settings(config)
+    with on_device(config):
+        env = envs.load_team(pinned(folder, config.env), config.envs, workers=plan.workers, step_s=plan.step_s)
+        try:
+            run = TeamRun(config, env, folder, live, resume=resume)
+            between = plan.save_every * config.horizon
+            if env.team.limit > between and plan.save_every < run.shell.total:
+                raise BadInput(
+                    "attempts would never end: the environments restart with every checkpoint",
+                    got=f"{between} steps",
+                    expected=f"at least the {env.team.limit} steps of an attempt",
+                    where="--save-every x --horizon",
+                )
+            try:
+                yield run
+            except EnvError:
+                run.rescue()
+                raise
+        finally:
+            env.close()
+
+
+@contextmanager
+def on_device(config: TeamConfig) -> Iterator[torch.device]:
+    """The device of a team's networks, with as many threads as asked for until the end.
+
+    Raises:
+        BadInput: there is no such device.
+    """
+    plan = config.plan
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
-    env = envs.load_team(pinned(folder, config.env), config.envs, workers=plan.workers, step_s=plan.step_s)
     before = torch.get_num_threads()
     torch.set_num_threads(plan.threads)
     try:
-        run = TeamRun(config, env, folder, live, resume=resume)
-        between = plan.save_every * config.horizon
-        if env.team.limit > between and plan.save_every < run.shell.total:
-            raise BadInput(
-                "attempts would never end: the environments restart with every checkpoint",
-                got=f"{between} steps",
-                expected=f"at least the {env.team.limit} steps of an attempt",
-                where="--save-every x --horizon",
-            )
-        try:
-            yield run
-        except EnvError:
-            run.rescue()
-            raise
+        yield torch.device(plan.device)
     finally:
         torch.set_num_threads(before)
-        env.close()
 
 
 def _told(result: dict[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """T steps of a team as torch tensors: written row by row while acting, read as one batch when learning.
 
-Nothing is allocated after the start: an update overwrites the one before. ``View`` is what a policy may look at:
-observations as they came, or normalised where ``normalise`` was called. What is stored is what was seen.
+Nothing is allocated after the start: an update overwrites the one before. What is stored is what was seen; ``Views``
+says what a policy is shown of it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,25 @@ import torch
 from torch import Tensor
 
 from evolvent.core.rollout import Rollout
-from evolvent.core.team import Frame, TeamSpec
+from evolvent.core.team import Frame
 from evolvent.learn.team.batch import Batch, View
-from evolvent.learn.team.obs_norm import ObsNorm
+from evolvent.runs.team.views import Views
 
 
 class Steps:
     """Storage of ``T`` steps of ``B`` environments, filled by ``add`` and read by ``batch``."""
 
-    def __init__(self, team: TeamSpec, horizon: int, n_envs: int, *, ids: bool, device: torch.device) -> None:
-        a, self.ids = team.n_agents, team.n_agents if ids else 0
-        self.team, self.device = team, device
-        self.obs_dim = d = team.obs_dim + self.ids
-        self.state_dim = team.state_dim or a * team.obs_dim
+    def __init__(self, views: Views, horizon: int, n_envs: int) -> None:
+        self.views, self.team, self.device = views, views.team, views.device
+        team, device, a = views.team, views.device, views.team.n_agents
 
         def column(*shape: int, dtype: torch.dtype = torch.float32, rows: int = horizon) -> Tensor:
             return torch.zeros(rows, n_envs, *shape, dtype=dtype, device=device)
 
-        self.obs = column(a, d, rows=horizon + 1)
-        if ids:
+        self.obs = column(a, views.obs_dim, rows=horizon + 1)
+        if views.ids:
             self.obs[..., team.obs_dim :] = torch.eye(a, device=device)
-        self.state = column(self.state_dim, rows=horizon + 1)
+        self.state = column(views.state_dim, rows=horizon + 1)
         self.available: Tensor | None = None
         self.active: Tensor | None = None
         discrete = team.kind == "discrete"
@@ -47,32 +45,21 @@ class Steps:
         self.kept: dict[str, Tensor] = {}
         self._cut: list[tuple[int, Tensor, View]] = []
         self.t = 0
-        self.norms: dict[str, ObsNorm] = {}
-
-    def normalise(self) -> dict[str, ObsNorm]:
-        """From now on views are normalised; the statistics by name, as parts of a checkpoint.
-
-        Each agent has its own where its number stands in what it sees; else all share one, which fits any team.
-        """
-        width, states = self.team.obs_dim, self.team.state_dim
-        self.norms = {"obs_norm": ObsNorm(width, self.ids or 1, self.ids)}
-        self.norms |= {"state_norm": ObsNorm(states)} if states else {}
-        return self.norms
 
     def take_in(self) -> None:
         """The steps of this update count for the statistics, once it has learned from them."""
-        steps = slice(0, self.t)
-        if self.norms:
-            self.norms["obs_norm"].update(self.obs[steps], None if self.active is None else self.active[steps])
-        if "state_norm" in self.norms:
-            self.norms["state_norm"].update(self.state[steps].unsqueeze(-2))
+        steps, norms = slice(0, self.t), self.views.norms
+        if norms:
+            norms["obs_norm"].update(self.obs[steps], None if self.active is None else self.active[steps])
+        if "state_norm" in norms:
+            norms["state_norm"].update(self.state[steps].unsqueeze(-2))
 
     # ---------------------------------------------------------------------------------------------- writing
     def see(self, frame: Frame, t: int | None = None) -> View:
         """Write what is seen before step ``t`` (the current one) and return it as a view into the storage."""
         t = self.t if t is None else t
         self.obs[t, ..., : self.team.obs_dim] = torch.from_numpy(frame.obs_BAD)
-        self.state[t] = self._state(frame.obs_BAD, frame.state_BS)
+        self.state[t] = self.views.state(frame.obs_BAD, frame.state_BS)
         if frame.available_BAN is not None or (self.team.unequal and self.team.choices):
             self.available = self._mask(self.available, frame.available_BAN, t)
         if frame.active_BA is not None:
@@ -105,14 +92,14 @@ class Steps:
                 self.kept[name] = torch.zeros(len(self.action), *column.shape, dtype=column.dtype, device=self.device)
             self.kept[name][t] = column
         if frame.truncated_B.any():
-            self._cut.append((t, *self._final(frame)))
+            self._cut.append((t, *self.views.cut_off(frame)))
         self.t = t + 1
         return self.see(frame)
 
     # ---------------------------------------------------------------------------------------------- reading
     def view(self, t: int | slice) -> View:
         """What is seen before step ``t``, or before several."""
-        return self._view(
+        return self.views.shown(
             self.obs[t],
             self.state[t],
             None if self.available is None else self.available[t],
@@ -160,66 +147,14 @@ class Steps:
         self._cut.clear()
         return self.view(0)
 
-    def outside(self, frame: Frame) -> View:
-        """A frame of other copies of the environment (for evaluation) as a view with its own memory."""
-        obs = self._with_ids(frame.obs_BAD)
-        available = self._all_available(frame.available_BAN, len(frame.obs_BAD))
-        active = None if frame.active_BA is None else torch.from_numpy(frame.active_BA.copy()).to(self.device)
-        return self._view(obs, self._state(frame.obs_BAD, frame.state_BS).to(self.device), available, active)
-
     # ---------------------------------------------------------------------------------------------- inside
-    def _view(self, obs: Tensor, state: Tensor, available: Tensor | None, active: Tensor | None) -> View:
-        """What is seen, normalised where that is asked for; where there is no state, all observations in a row."""
-        if self.norms:
-            obs = self.norms["obs_norm"](obs)
-            if "state_norm" in self.norms:
-                state = self.norms["state_norm"](state.unsqueeze(-2)).squeeze(-2)
-            else:
-                state = obs[..., : self.team.obs_dim].flatten(-2)
-        return View(obs, state, available, active)
-
-    def _final(self, frame: Frame) -> tuple[Tensor, View]:
-        """Which copies were cut off, and what they saw last."""
-        assert frame.final_obs_BAD is not None
-        rows = np.flatnonzero(frame.truncated_B)
-        state = None if frame.final_state_BS is None else frame.final_state_BS[rows]
-        obs = frame.final_obs_BAD[rows]
-        available, active = (
-            None if mask is None else mask[rows] for mask in (frame.final_available_BAN, frame.final_active_BA)
-        )
-        view = self._view(
-            self._with_ids(obs),
-            self._state(obs, state).to(self.device),
-            self._all_available(available, len(obs)),
-            None if active is None else torch.from_numpy(active).to(self.device),
-        )
-        return torch.from_numpy(rows).to(self.device), view
-
-    def _with_ids(self, obs_BAD: np.ndarray) -> Tensor:
-        obs = torch.from_numpy(obs_BAD.copy()).to(self.device)
-        if not self.ids:
-            return obs
-        eye = torch.eye(self.team.n_agents, device=self.device).expand(len(obs), -1, -1)
-        return torch.cat([obs, eye], dim=-1)
-
-    def _state(self, obs_BAD: np.ndarray, state_BS: np.ndarray | None) -> Tensor:
-        return torch.from_numpy(obs_BAD.reshape(len(obs_BAD), -1) if state_BS is None else state_BS)
-
     def _mask(self, column: Tensor | None, available_BAN: np.ndarray | None, t: int) -> Tensor:
-        mask = self._all_available(available_BAN, self.obs.shape[1])
+        mask = self.views.available(available_BAN, self.obs.shape[1])
         assert mask is not None
         if column is None:
             column = torch.ones(len(self.obs), *mask.shape, dtype=torch.bool, device=self.device)
         column[t] = mask
         return column
-
-    def _all_available(self, available_BAN: np.ndarray | None, n: int) -> Tensor | None:
-        if available_BAN is not None:
-            return torch.from_numpy(available_BAN.copy()).to(self.device)
-        if not (self.team.unequal and self.team.choices):
-            return None
-        own_AN = torch.from_numpy(self.team.choice_mask()).to(self.device)
-        return own_AN.expand(n, -1, -1).clone()
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

@@ -1,0 +1,132 @@
+"""A team that plays, apart from training: it is shown frames, acts, plays whole attempts, and is filmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from evolvent.core.errors import BadInput, EnvError, EvolventError
+from evolvent.core.team import Frame, TeamEnv
+from evolvent.learn.team.batch import View
+from evolvent.runs.team.views import Views
+
+Act = Callable[[View, bool, torch.Generator], Tensor]
+"""(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
+MAX_STEPS = 100_000
+_FILMED_STEPS = 4000
+
+
+class TeamPlayer:
+    """A policy and what it is shown.
+
+    Args:
+        views: makes views of frames (agents' numbers, normalisation, device).
+        act: the policy.
+    """
+
+    def __init__(self, views: Views, act: Act) -> None:
+        self.views, self._act = views, act
+
+    @torch.no_grad()
+    def act(self, frame: Frame, *, greedy: bool, generator: torch.Generator) -> np.ndarray:
+        """Actions ``[B, A, ...]`` for what B copies show.
+
+        Args:
+            frame: the newest of the environment.
+            greedy: take the most probable action instead of sampling.
+            generator: random generator of sampled actions, on the policy's device.
+        """
+        return self._act(self.views.of(frame), greedy, generator).cpu().numpy()
+
+    def play(
+        self,
+        env: TeamEnv,
+        *,
+        episodes: int,
+        greedy: bool,
+        generator: torch.Generator,
+        seed: int,
+        watch: Sequence[Callable[[Frame], None]] = (),
+    ) -> dict[str, np.ndarray]:
+        """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
+
+        Args:
+            env: B copies of the environment.
+            episodes: least number of episodes; rounded up to a multiple of B.
+            greedy: take the most probable action instead of sampling.
+            generator: random generator of sampled actions.
+            seed: random seed of the environments.
+            watch: each is called with every frame.
+
+        Returns:
+            Metrics of each episode: ``return``, ``length`` and those of the environment at its end (``success``, …).
+
+        Raises:
+            BadInput: the environment does not end its attempts.
+        """
+        each, copies = -(-episodes // env.n_envs), env.n_envs
+        played, length, gained = np.zeros(copies, int), np.zeros(copies, int), np.zeros(copies)
+        rows: list[dict[str, float]] = []
+        frame = env.reset(seed)
+        for _ in range(MAX_STEPS):
+            frame = env.step(self.act(frame, greedy=greedy, generator=generator))
+            for one in watch:
+                one(frame)
+            gained += frame.reward_BA.mean(axis=1)
+            length += 1
+            for b in np.flatnonzero(frame.done_B):
+                if played[b] < each:
+                    info = {name: float(column[b]) for name, column in frame.info.items()}
+                    rows.append({"return": float(gained[b]), "length": float(length[b]), **info})
+                played[b] += 1
+                gained[b], length[b] = 0.0, 0
+            if (played >= each).all():
+                names = sorted({name for row in rows for name in row})
+                return {name: np.array([row.get(name, np.nan) for row in rows]) for name in names}
+        raise BadInput(
+            "attempts do not end",
+            got=f"{MAX_STEPS} steps",
+            expected="an environment with an end or a time limit",
+            where=env.name,
+            do="truncate attempts after some steps; what was learned so far is in the checkpoints",
+        )
+
+    def film(self, env: TeamEnv, *, generator: torch.Generator, seed: int, count: int = 8) -> list[np.ndarray]:
+        """Play copy 0 greedily to the end of its attempt and keep frames at equal distances, uint8 ``[H, W, 3]``.
+
+        Args:
+            env: the environments; one copy is enough.
+            generator: for a policy that draws all the same.
+            seed: of the environment.
+            count: frames to keep; fewer where the attempt is shorter. None where the environment does not draw.
+
+        Raises:
+            EnvError: the environment broke, or its drawing did.
+        """
+        frame, first = env.reset(seed), _draw(env)
+        if first is None:
+            return []
+        kept, every = [first], 1
+        for t in range(1, _FILMED_STEPS):
+            frame = env.step(self.act(frame, greedy=True, generator=generator))
+            if frame.done_B[0]:  # what would be drawn now is the next attempt
+                break
+            if t % every == 0 and (shot := _draw(env)) is not None:
+                kept.append(shot)
+                if len(kept) == 4 * count:  # the attempt is long: every second one, and half as many from here on
+                    kept, every = kept[::2], 2 * every
+        chosen = np.linspace(0, len(kept) - 1, min(count, len(kept))).round().astype(int)
+        return [kept[i] for i in chosen]
+
+
+def _draw(env: TeamEnv) -> np.ndarray | None:
+    try:
+        picture = env.render()
+    except EvolventError:
+        raise
+    except Exception as error:  # drivers and windows fail in ways of their own
+        raise EnvError("the environment cannot draw here", got=repr(error), where=env.name) from error
+    return None if picture is None else np.array(picture, np.uint8)
