@@ -114,7 +114,7 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
     """MAPPO's loop with the optimal baseline, and a measurement every ``EVERY`` updates."""
     with open_team(config, folder, live, resume=resume) as team:
         spec, views = team.env.team, team.views
-        actors = Actors(spec, views.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
+        actors = Actors(spec, spec.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
         critic, q = Critic(views.state_dim, hidden=config.hidden), mappo.joint_q(config, views)
         adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5)
         critic_adams = [torch.optim.Adam(net.parameters(), lr=config.critic_lr, eps=1e-5) for net in (critic, q)]

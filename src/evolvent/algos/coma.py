@@ -158,8 +158,8 @@ def make_networks(config: Config, views: Views) -> tuple[Actors, JointQ]:
             if spec.kind == "continuous"
             else "use mappo, happo or mat, which take choices and numbers at once",
         )
-    actors = Actors(spec, views.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
-    q = JointQ(spec, views.state_dim, views.obs_dim, hidden=config.critic_hidden, ids=views.ids)
+    actors = Actors(spec, spec.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
+    q = JointQ(spec, views.state_dim, spec.obs_dim, hidden=config.critic_hidden, ids=views.ids)
     return actors.to(views.device), q.to(views.device)
 
 

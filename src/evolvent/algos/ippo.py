@@ -63,10 +63,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        spec, views = team.env.team, team.views
-        actors = make_actors(config, views)
+        spec = team.env.team
+        actors = make_actors(config, team.views)
+        numbers = spec.n_agents * config.ids
         critics = nn.ModuleList(
-            Critic(views.obs_dim, hidden=config.hidden, ids=views.ids)
+            Critic(spec.obs_dim + numbers, hidden=config.hidden, ids=numbers)
             for _ in range(1 if config.shared else spec.n_agents)
         ).to(team.device)
         adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
@@ -76,7 +77,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         team.keep(acting(actors), actors=actors, critics=critics, norm=norm, adam=adam, critic_adam=critic_adam)
 
         def value(view: View) -> Tensor:
-            return values_of(critics, view.obs)
+            return values_of(critics, seen_by_critics(config, view))
 
         for _ in team.updates():
             view = team.view
@@ -98,6 +99,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 
 evaluate = partial(evaluate_team, Config, played)
+
+
+def seen_by_critics(config: Config, view: View) -> Tensor:
+    """Observations ``[B, A, D]``, with the agents' numbers where these are asked for."""
+    from evolvent.models.team.ids import with_ids
+
+    return with_ids(view.obs) if config.ids else view.obs
 
 
 def values_of(critics: nn.ModuleList, obs_BAD: Tensor) -> Tensor:
@@ -123,7 +131,7 @@ def learn_values(
     from evolvent.learn.team.critic import fit_critic, scaled_targets
     from evolvent.models.team.actors import Critic
 
-    obs = batch.view.obs.flatten(0, 1)
+    obs = seen_by_critics(config, batch.view.flat())
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
     target, old, _ = scaled_targets(norm, batch, ledger, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)

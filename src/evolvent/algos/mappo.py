@@ -173,7 +173,7 @@ def joint_q(config: Config, views: Views) -> JointQ:
             expected="surrogate",
             where="--optimal-baseline",
         )
-    q = JointQ(views.team, views.state_dim, views.obs_dim, hidden=config.hidden, ids=views.ids)
+    q = JointQ(views.team, views.state_dim, views.team.obs_dim, hidden=config.hidden, ids=views.ids)
     return q.to(views.device)
 
 

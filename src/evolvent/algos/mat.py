@@ -94,12 +94,13 @@ def make_policy(config: Config, views: Views) -> JointPolicy:
 
     return JointPolicy(
         views.team,
-        views.obs_dim,
+        views.team.obs_dim,
         width=config.width,
         heads=config.heads,
         blocks=config.blocks,
         actor=config.actor,
         mask_dead=config.mask_dead,
+        ids=config.ids,
         sizes=not config.ids,
     ).to(views.device)
 

@@ -78,9 +78,8 @@ def test_a_policy_sees_one_size_whatever_the_environment_shows(tmp_path, wide, m
     monkeypatch.setattr(TeamRun, "log", watched)
     train(tmp_path / "r", config_of("mappo", env=wide, steps=24 * 4, ids=True, eval_episodes=64))
     for view, raw in seen:
-        assert (view.obs[..., :3].std((0, 1, 2)) - 1).abs().max() < 0.4 and view.obs.abs().max() < 3
-        assert torch.equal(view.obs[..., 3:], torch.eye(2).expand_as(view.obs[..., 3:]))
-        assert torch.equal(view.state, view.obs[..., :3].flatten(-2)), "there is no state: all observations in a row"
+        assert (view.obs.std((0, 1, 2)) - 1).abs().max() < 0.4 and view.obs.abs().max() < 3
+        assert torch.equal(view.state, view.obs.flatten(-2)), "there is no state: all observations in a row"
         assert raw[..., 1].abs().max() > 500, "what is kept is what was seen"
 
 

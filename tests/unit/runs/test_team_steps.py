@@ -72,10 +72,9 @@ def test_who_was_alive_where_an_attempt_was_cut_off_is_valued_with_the_choices_l
 def test_a_batch_holds_what_was_seen_done_and_paid():
     steps, frames, acts, cut = filled(np.random.default_rng(0))
     batch = steps.batch(first_number, lambda v: 10 * v)
-    assert batch.view.obs.shape == (3, 2, 2, 5)
+    assert batch.view.obs.shape == (3, 2, 2, 3)
     for t in range(3):
-        np.testing.assert_array_equal(batch.view.obs[t, ..., :3], frames[t].obs_BAD)
-        np.testing.assert_array_equal(batch.view.obs[t, ..., 3:], np.broadcast_to(np.eye(2), (2, 2, 2)))
+        np.testing.assert_array_equal(batch.view.obs[t], frames[t].obs_BAD)
         np.testing.assert_array_equal(batch.rollout.action_TBA[t], acts[t][0])
         np.testing.assert_array_equal(batch.rollout.reward_TBA[t], frames[t + 1].reward_BA)
         np.testing.assert_array_equal(batch.view.state[t], frames[t].obs_BAD.reshape(2, -1))

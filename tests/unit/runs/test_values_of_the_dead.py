@@ -86,7 +86,7 @@ def learned(algo, batch, generator):
     common = {"gamma": RULE.gamma, "gae_lambda": RULE.gae_lambda, "grad_clip": 100.0}
     if algo == "ippo":
         critics = nn.ModuleList([Critic(D, hidden=(32,))])
-        config = ippo.Config(**common, critic_epochs=200, clip=100.0)
+        config = ippo.Config(**common, ids=False, critic_epochs=200, clip=100.0)
         adam = torch.optim.Adam(critics.parameters(), lr=0.01)
         ippo.learn_values(config, critics, adam, norm, batch, ledger, generator)
         return norm.denormalise(ippo.values_of(critics, view.obs))

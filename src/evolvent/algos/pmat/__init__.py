@@ -99,11 +99,12 @@ def make_net(config: Config, views: Views) -> Orderly:
 
     policy = JointPolicy(
         views.team,
-        views.obs_dim,
+        views.team.obs_dim,
         width=config.width,
         heads=config.heads,
         blocks=config.blocks,
         mask_dead=config.mask_dead,
+        ids=config.ids,
         sizes=not config.ids,
     )
     return Orderly(policy).to(views.device)

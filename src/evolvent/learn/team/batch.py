@@ -19,7 +19,7 @@ class View:
     """What a team sees, on the device of the policy; leading axes ``...`` are ``[B]`` or ``[T, B]`` or rows.
 
     Attributes:
-        obs: float32 ``[..., A, D]``, with the one-hot number of the agent behind it where ids are asked for.
+        obs: float32 ``[..., A, D]``.
         state: float32 ``[..., S]``; all observations in a row where the environment has no state.
         available: bool ``[..., A, N]``, or ``None`` where every choice is always open.
         active: bool ``[..., A]``, or ``None`` where everybody always lives.

@@ -4,7 +4,7 @@
 
 Statistics of a batch are merged into those before it (Chan, Golub and LeVeque 1979), so that their number, mean and sum
 of squared deviations are those of all that was seen at once, in whatever order and batches it came. Features of which
-nothing but 0 and 1 was seen (flags, one-hot numbers) stay as they are; so do agents' one-hot numbers.
+nothing but 0 and 1 was seen (flags, one-hot numbers) stay as they are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class ObsNorm(nn.Module):
     Args:
         width: D.
         groups: G, agents that are normalised each by its own statistics; 1 = all by the same.
-        plain: so many numbers follow the D features and are left as they are.
     """
 
     count: Tensor
@@ -33,9 +32,9 @@ class ObsNorm(nn.Module):
     square: Tensor
     varied: Tensor
 
-    def __init__(self, width: int, groups: int = 1, plain: int = 0) -> None:
+    def __init__(self, width: int, groups: int = 1) -> None:
         super().__init__()
-        self.width, self.plain = width, plain
+        self.width = width
         self.register_buffer("count", torch.zeros(groups, 1, dtype=torch.float64))
         self.register_buffer("mean", torch.zeros(groups, width, dtype=torch.float64))
         self.register_buffer("square", torch.zeros(groups, width, dtype=torch.float64))
@@ -47,11 +46,11 @@ class ObsNorm(nn.Module):
         """Take in a batch.
 
         Args:
-            seen: ``[..., A, D]`` (or more in the last axis, which are not read); A = G, or any where G is 1.
+            seen: ``[..., A, D]``; A = G, or any where G is 1.
             mask: bool ``[..., A]``, which count; ``None`` = all.
         """
         groups = len(self.count)
-        rows = seen[..., : self.width].to(self.mean.device, torch.float64)
+        rows = seen.to(self.mean.device, torch.float64)
         rows = rows.reshape(-1, groups, self.width)
         weight = torch.ones_like(rows[..., :1])
         if mask is not None:
@@ -68,7 +67,7 @@ class ObsNorm(nn.Module):
         self._shift_scale = None
 
     def forward(self, seen: Tensor) -> Tensor:
-        """``[..., A, D + plain]`` in units of the spread seen so far."""
+        """``[..., A, D]`` in units of the spread seen so far."""
         if self._shift_scale is None or self._shift_scale[0].device != seen.device:
             self._shift_scale = self._prepared(seen)
         shift, scale = self._shift_scale
@@ -96,11 +95,9 @@ class ObsNorm(nn.Module):
         return self.square / self.count.clamp(min=1.0)
 
     def _prepared(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        """What is subtracted and what is multiplied by, ``[G, D + plain]``."""
+        """What is subtracted and what is multiplied by, ``[G, D]``."""
         var = self._variance()
         flat = ~(var > _FLAT * self.mean.square())  # a constant, up to rounding: 0 while it stays one
         sd = torch.where(flat, self.mean.abs().clamp(min=1.0), var.sqrt())
         shift, scale = self.mean * self.varied, torch.where(self.varied, 1.0 / sd, 1.0)
-        shift = nn.functional.pad(shift, (0, self.plain))
-        scale = nn.functional.pad(scale, (0, self.plain), value=1.0)
         return shift.to(like.device, like.dtype), scale.to(like.device, like.dtype)

@@ -42,7 +42,8 @@ def choice_columns(
         for i in range(actors.n_agents):
             member = actors.members[0 if actors.shared else i]
             assert isinstance(member, Member)
-            flat = score_norms(member.net, obs[:, :, i].flatten(0, 1), policy[:, :, i].flatten(0, 1))
+            shown = actors.seen_by(i, obs[:, :, i].flatten(0, 1))
+            flat = score_norms(member.net, shown, policy[:, :, i].flatten(0, 1))
             norms[:, :, i] = flat.view(policy[:, :, i].shape)
         out["norm_TBAN"] = _numpy(norms)
     return out

@@ -25,6 +25,7 @@ from torch.nn import functional
 from evolvent.core.team import TeamSpec
 from evolvent.models.team.action_heads import ActionHead, Outlook, divergence, sigma_of
 from evolvent.models.team.attention import ROOT2, fold_norm, linear
+from evolvent.models.team.ids import with_id, with_ids
 from evolvent.models.team.sizes import EXTRA, sized
 
 
@@ -104,9 +105,9 @@ class Critic(nn.Module):
 class Member(nn.Module):
     """One actor: its network and, where there are numbers, the scale of their noise."""
 
-    def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], ids: int) -> None:
+    def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], *, sized: bool) -> None:
         super().__init__()
-        self.net = Perceptron(inputs, head.width, hidden, gain=0.01, sized=not ids)
+        self.net = Perceptron(inputs, head.width, hidden, gain=0.01, sized=sized)
         if head.dims:
             self.scale = nn.Parameter(torch.ones(head.dims))
 
@@ -123,8 +124,8 @@ class Actors(nn.Module):
         team: names and action specs.
         obs_dim: D.
         hidden: widths.
-        shared: one actor plays all agents; who it plays must stand in the observation.
-        ids: so many of the last numbers of an observation are the one-hot number of the agent.
+        shared: one actor plays all agents.
+        ids: each agent's one-hot number is put behind its observation.
     """
 
     def __init__(
@@ -134,12 +135,13 @@ class Actors(nn.Module):
         *,
         hidden: tuple[int, ...] = (128, 128),
         shared: bool = False,
-        ids: int = 0,
+        ids: bool = False,
     ) -> None:
         super().__init__()
-        self.action, self.shared, self.n_agents = ActionHead(team), shared, team.n_agents
+        self.action, self.shared, self.n_agents, self.ids = ActionHead(team), shared, team.n_agents, ids
+        inputs = obs_dim + team.n_agents * ids
         self.members = nn.ModuleList(
-            Member(obs_dim, self.action, hidden, ids) for _ in range(1 if shared else team.n_agents)
+            Member(inputs, self.action, hidden, sized=not ids) for _ in range(1 if shared else team.n_agents)
         )
         self._columns: dict[str, tuple[Tensor, ...]] = {}
         self._stacks: dict[str, Tensor] = {}
@@ -188,16 +190,22 @@ class Actors(nn.Module):
     ) -> TeamLogprobs:
         """Log-probabilities ``[B, P]`` and entropy ``[B]`` of one agent's actions ``[B, …]``, differentiable."""
         member, allowed = self._member(agent), self.action.allowed(available_BN, agent)
-        return TeamLogprobs(*self.action.logprobs(member.net(obs_BD), member.sigma, action, allowed))
+        out = member.net(self.seen_by(agent, obs_BD))
+        return TeamLogprobs(*self.action.logprobs(out, member.sigma, action, allowed))
 
     def params_one(self, agent: int, obs_BD: Tensor, *, available_BN: Tensor | None = None) -> Outlook:
         """One agent's distribution as parameters, with gradients; two of them give ``kl_one``."""
         member = self._member(agent)
-        return self.action.outlook(member.net(obs_BD), member.sigma, self.action.allowed(available_BN, agent))
+        out = member.net(self.seen_by(agent, obs_BD))
+        return self.action.outlook(out, member.sigma, self.action.allowed(available_BN, agent))
 
     def kl_one(self, agent: int, old: Outlook, new: Outlook) -> Tensor:
         """KL(old || new) of one agent's distributions ``[B]``, exact, in nats."""
         return divergence(old, new, self.action.allowed(None, agent))
+
+    def seen_by(self, agent: int, obs_BD: Tensor) -> Tensor:
+        """What the network of one agent is shown of its observations."""
+        return with_id(obs_BD, agent, self.n_agents) if self.ids else obs_BD
 
     def _member(self, agent: int) -> Member:
         member = self.members[0 if self.shared else agent]
@@ -205,6 +213,7 @@ class Actors(nn.Module):
         return member
 
     def _out(self, obs_BAD: Tensor) -> tuple[Tensor, Tensor | None]:
+        obs_BAD = with_ids(obs_BAD) if self.ids else obs_BAD
         if len(self.members) == 1:
             member = self._member(0)
             return member.net(obs_BAD), member.sigma

@@ -10,8 +10,8 @@ one pass for all agents. ``act`` decodes with caches (``joint_decode``) and give
              x = LN(x + MLP(x)); out = Linear(LN(GELU(Linear(x))))
 
 A token is [start | one-hot of the previous agent's choice | its numbers] through one linear layer, which has a bias
-where there are numbers. No position, no agent embedding: who an agent is must stand in its observation. No parameter
-depends on the number of agents.
+where there are numbers. No position, no agent embedding: who an agent is shows in its observation, or in its number
+behind that (``ids``). Without numbers no parameter depends on how many agents there are.
 
 Deviations from the released code: tokens of mixed and unequal actions, a start flag for continuous actions too,
 ``mask_dead``; the unused state encoder is left out, and the key bias, which a softmax cancels.
@@ -31,6 +31,7 @@ from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.team import TeamSpec
 from evolvent.models.team.action_heads import BLOCKED, ActionHead, Allowed, sigma_of
 from evolvent.models.team.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, attend_words, linear
+from evolvent.models.team.ids import with_ids
 from evolvent.models.team.joint_decode import Decoder, decode, prepare
 from evolvent.models.team.sizes import EXTRA, sized
 
@@ -67,6 +68,7 @@ class JointPolicy(nn.Module):
             (mat_dec); ``encoder``: a head on the representation (mat_encoder). The last two act in one pass.
         mask_dead: nobody attends to agents that are not active, nor to their actions. Then ``active_BA`` must be given
             to ``act`` and ``logprobs`` alike.
+        ids: each agent's one-hot number is put behind its observation.
         sizes: how large an observation is stands beside its pattern (``models.team.sizes``). The first layer norm
             erases it else, but for what it leaves of it beside an agent's one-hot number.
 
@@ -84,6 +86,7 @@ class JointPolicy(nn.Module):
         blocks: int = 1,
         actor: Literal["decoder", "local", "encoder"] = "decoder",
         mask_dead: bool = False,
+        ids: bool = False,
         sizes: bool = False,
     ) -> None:
         super().__init__()
@@ -97,8 +100,8 @@ class JointPolicy(nn.Module):
         if actor not in ("decoder", "local", "encoder"):
             raise BadInput("no such actor", got=actor, expected="decoder, local or encoder", where="JointPolicy.actor")
         self.actor, self.width, self.heads, self.mask_dead = actor, width, heads, mask_dead
-        self.action, self.sizes = ActionHead(team), sizes
-        obs_dim += EXTRA if sizes else 0
+        self.action, self.ids, self.sizes = ActionHead(team), ids, sizes
+        obs_dim += team.n_agents * ids + EXTRA * sizes
         self.look = Look(obs_dim, width)
         self.encoder = nn.ModuleList(EncoderBlock(width, heads) for _ in range(blocks))
         self.critic = Head(width, 1)
@@ -180,6 +183,7 @@ class JointPolicy(nn.Module):
 
     def standardise(self, obs_BAD: Tensor) -> Tensor:
         """Each agent's observation with mean 0 and variance 1 over its own entries, as the first LN does it."""
+        obs_BAD = with_ids(obs_BAD) if self.ids else obs_BAD
         return sized(obs_BAD) if self.sizes else torch.layer_norm(obs_BAD, obs_BAD.shape[-1:])
 
     def value(self, obs_BAD: Tensor, active_BA: Tensor | None = None) -> Tensor:

@@ -3,8 +3,8 @@
     Q^i(s, a^{-i}, ·) = MLP(state, own observation, the others' actions, own slot empty)
 
 One network for all agents. For choices it gives a value for each of them in one pass (Foerster et al. 2018, COMA); for
-numbers the agent's own action is one more input. Whose turn it is shows in the empty slot, and in the observation where
-that carries the agent's number.
+numbers the agent's own action is one more input. Whose turn it is shows in the empty slot, and in the agent's number
+where that is put behind the observation.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamSpec
 from evolvent.models.team.actors import Perceptron
+from evolvent.models.team.ids import with_ids
 
 
 class JointQ(nn.Module):
@@ -25,21 +26,21 @@ class JointQ(nn.Module):
         state_dim: S.
         obs_dim: D.
         hidden: widths.
-        ids: so many of the last numbers of an observation are the one-hot number of the agent.
+        ids: each agent's one-hot number is put behind its observation.
     """
 
     def __init__(
-        self, team: TeamSpec, state_dim: int, obs_dim: int, *, hidden: tuple[int, ...] = (128, 128), ids: int = 0
+        self, team: TeamSpec, state_dim: int, obs_dim: int, *, hidden: tuple[int, ...] = (128, 128), ids: bool = False
     ) -> None:
         super().__init__()
         if team.kind == "mixed":
             raise BadInput(
                 "no joint Q for mixed actions", got=team.kind, expected="choices, or numbers", where="JointQ"
             )
-        self.choices, self.dims = team.choices, team.dims
+        self.choices, self.dims, self.ids = team.choices, team.dims, ids
         width = team.choices + team.dims
-        acts = team.n_agents * width + team.dims
-        self.net = Perceptron(state_dim + obs_dim + acts, team.choices or 1, hidden, plain=ids + acts, gain=1.0)
+        plain = team.n_agents * ids + team.n_agents * width + team.dims
+        self.net = Perceptron(state_dim + obs_dim + plain, team.choices or 1, hidden, plain=plain, gain=1.0)
         others = 1.0 - torch.eye(team.n_agents)
         self.register_buffer("others_AA", others, persistent=False)
 
@@ -85,7 +86,8 @@ class JointQ(nn.Module):
         return self.of_numbers(state, obs, action, action.unsqueeze(-2)).squeeze(-1)
 
     def around(self, state: Tensor, obs: Tensor, coded: Tensor) -> Tensor:
-        """Inputs but for the own action: ``[..., A, S + D + A * width]``; choices come as one-hot."""
+        """Inputs but for the own action: state, observation (and number), what others did; choices come as one-hot."""
         agents = obs.shape[-2]
+        obs = with_ids(obs) if self.ids else obs
         others = coded.unsqueeze(-3) * self.others_AA.unsqueeze(-1)  # [..., A (whose Q), A (whose action), width]
         return torch.cat([state.unsqueeze(-2).expand(*obs.shape[:-2], agents, -1), obs, others.flatten(-2)], dim=-1)

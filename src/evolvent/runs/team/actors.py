@@ -40,7 +40,7 @@ def make_actors(config: ActorsConfig, views: Views) -> Actors:
     """One actor for each agent, or one for all."""
     from evolvent.models.team.actors import Actors
 
-    actors = Actors(views.team, views.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
+    actors = Actors(views.team, views.team.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
     return actors.to(views.device)
 
 

@@ -1,7 +1,7 @@
 """A run of a team learner: environments, clock, storage, evaluation, checkpoints, log. The loop stays in ``algos/``.
 
     with open_team(config, folder, live, resume=resume) as team:
-        ...                                                        # networks for team.views: obs_dim, state_dim
+        ...                                                        # networks for team.views.team, team.views.state_dim
         team.keep(act, actors=actors, adam=adam)                   # what a checkpoint holds; restored when resuming
         for _ in team.updates():
             view = team.view
@@ -64,7 +64,7 @@ class TeamRun:
 
     Attributes:
         env: the environments; ``env.team`` describes the team.
-        views: what the team is shown; ``obs_dim`` and ``state_dim`` size the networks.
+        views: what the team is shown; ``team.obs_dim`` and ``state_dim`` size the networks.
         steps: storage of the current update.
         generator: torch's random stream of the current update, on the device.
         shell: clock, updates, checkpoints; ``clock`` is its.

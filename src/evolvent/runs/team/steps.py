@@ -28,9 +28,7 @@ class Steps:
         def column(*shape: int, dtype: torch.dtype = torch.float32, rows: int = horizon) -> Tensor:
             return torch.zeros(rows, n_envs, *shape, dtype=dtype, device=device)
 
-        self.obs = column(a, views.obs_dim, rows=horizon + 1)
-        if views.ids:
-            self.obs[..., team.obs_dim :] = torch.eye(a, device=device)
+        self.obs = column(a, team.obs_dim, rows=horizon + 1)
         self.state = column(views.state_dim, rows=horizon + 1)
         self.available: Tensor | None = None
         self.active: Tensor | None = None
@@ -58,7 +56,7 @@ class Steps:
     def see(self, frame: Frame, t: int | None = None) -> View:
         """Write what is seen before step ``t`` (the current one) and return it as a view into the storage."""
         t = self.t if t is None else t
-        self.obs[t, ..., : self.team.obs_dim] = torch.from_numpy(frame.obs_BAD)
+        self.obs[t] = torch.from_numpy(frame.obs_BAD)
         self.state[t] = self.views.state(frame.obs_BAD, frame.state_BS)
         if frame.available_BAN is not None or (self.team.unequal and self.team.choices):
             self.available = self._mask(self.available, frame.available_BAN, t)

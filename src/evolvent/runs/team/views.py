@@ -1,4 +1,4 @@
-"""What a team's policy is shown of a frame: observations with the agents' numbers, normalised where asked for."""
+"""What a team's policy is shown of a frame: observations as they came, or normalised."""
 
 from __future__ import annotations
 
@@ -16,25 +16,23 @@ class Views:
 
     Attributes:
         team: shape of the team.
-        ids: length of the one-hot number behind an observation, 0 where there is none.
-        obs_dim: numbers an agent sees, with its own among them.
+        ids: whether networks tell agents apart by their numbers.
         state_dim: numbers of the shared state, or of all observations in a row where there is none.
         norms: statistics by name, empty until ``normalise`` is called.
     """
 
     def __init__(self, team: TeamSpec, *, ids: bool, device: torch.device) -> None:
-        self.team, self.device, self.ids = team, device, team.n_agents if ids else 0
-        self.obs_dim = team.obs_dim + self.ids
+        self.team, self.ids, self.device = team, ids, device
         self.state_dim = team.state_dim or team.n_agents * team.obs_dim
         self.norms: dict[str, ObsNorm] = {}
 
     def normalise(self) -> dict[str, ObsNorm]:
         """From now on views are normalised; the statistics by name, as parts of a checkpoint.
 
-        Each agent has its own where its number stands in what it sees; else all share one, which fits any team.
+        Each agent has its own where its number tells it apart; else all share one, which fits any team.
         """
-        width, states = self.team.obs_dim, self.team.state_dim
-        self.norms = {"obs_norm": ObsNorm(width, self.ids or 1, self.ids)}
+        states = self.team.state_dim
+        self.norms = {"obs_norm": ObsNorm(self.team.obs_dim, self.team.n_agents if self.ids else 1)}
         self.norms |= {"state_norm": ObsNorm(states)} if states else {}
         return self.norms
 
@@ -57,7 +55,7 @@ class Views:
             if "state_norm" in self.norms:
                 state = self.norms["state_norm"](state.unsqueeze(-2)).squeeze(-2)
             else:
-                state = obs[..., : self.team.obs_dim].flatten(-2)
+                state = obs.flatten(-2)
         return View(obs, state, available, active)
 
     def state(self, obs_BAD: np.ndarray, state_BS: np.ndarray | None) -> Tensor:
@@ -83,14 +81,8 @@ class Views:
         """Columns that are nobody else's as a view."""
         assert obs_BAD is not None
         return self.shown(
-            self._with_ids(torch.from_numpy(obs_BAD).to(self.device)),
+            torch.from_numpy(obs_BAD).to(self.device),
             self.state(obs_BAD, state_BS).to(self.device),
             self.available(available_BAN, len(obs_BAD)),
             None if active_BA is None else torch.from_numpy(active_BA).to(self.device),
         )
-
-    def _with_ids(self, obs: Tensor) -> Tensor:
-        if not self.ids:
-            return obs
-        eye = torch.eye(self.team.n_agents, device=self.device).expand(len(obs), -1, -1)
-        return torch.cat([obs, eye], dim=-1)
