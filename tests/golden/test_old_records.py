@@ -1,4 +1,4 @@
-"""Lines of ``episodes.jsonl`` that an earlier version wrote, in real runs, read to the columns of today."""
+"""Lines of ``episodes.jsonl`` and a rollout that an earlier version wrote, in real runs, read today."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,8 @@ import pytest
 
 from evolvent.core.codec import decode_episode, encode_episode
 from evolvent.core.reward_kinds import reward_kinds, reward_total
+from evolvent.core.rollout_codec import load_rollout
+from evolvent.credit import agent_gae
 
 LINES = (Path(__file__).parent / "records" / "schema1.jsonl").read_text(encoding="utf-8").splitlines()
 CONTRACT = {"finish", "turns", "calls", "stop", "answer", "choices", "final_value", "budget", "rewards"}
@@ -53,3 +55,12 @@ def test_what_a_person_wrote_under_a_key_of_schema_1_stays_in_meta():
         "rewards": [1.0],
     }
     assert decode_episode(json.dumps(old | {"meta": told})).meta == told
+
+
+def test_a_rollout_of_schema_1_is_read_and_credited():
+    rollout = load_rollout(Path(__file__).parent / "records" / "rollout_schema1.json")
+    assert rollout.shape == (4, 2, 2) and rollout.agents == ("agent0", "agent1")
+    assert rollout.truncated_TB[2].all() and rollout.final_value_TBA[2].all()
+    assert rollout.last_obs_BAD is rollout.final_obs_EAD is None
+    np.testing.assert_array_equal(rollout.obs_TBAD[..., -2:], np.broadcast_to(np.eye(2), (4, 2, 2, 2)))
+    assert np.isfinite(agent_gae.assign(rollout).values("step")).all()

@@ -38,6 +38,8 @@ def rollouts(draw):
         "final_value_TBA": rng.normal(size=(t, b, a)),
         "available_TBAN": rng.random((t, b, a, 5)) < 0.5,
         "state_TBS": rng.normal(size=(t, b, 7)).astype(np.float32),
+        "last_obs_BAD": rng.normal(size=(b, a, d)),
+        "final_obs_EAD": rng.normal(size=((columns["terminated_TB"] | columns["truncated_TB"]).sum(), a, d)),
     }
     columns |= {name: more[name] for name in draw(st.lists(st.sampled_from(sorted(more)), unique=True))}
     return Rollout(**columns, agents=tuple(f"č{i}" for i in range(a)))
@@ -92,7 +94,7 @@ def test_what_is_damaged_newer_or_something_else_is_refused_by_name(tmp_path):
             load_rollout(path)
     blob.write_bytes(whole)
     for fields_, says in (
-        ({"schema": 2}, "newer version of evolvent: schema 2, this one reads up to 1"),
+        ({"schema": 3}, "newer version of evolvent: schema 3, this one reads up to 2"),
         ({"columns": {}}, "not those of the manifest"),
         ({"file": "other.npz"}, "cannot be read"),
     ):

@@ -30,7 +30,12 @@ class Rollout:
         bootstrap_BA: value of the observation after the last row, for environments that go on, ``[B, A]``.
         final_value_TBA: value of the last observation before the restart, read where ``truncated_TB`` is set.
         available_TBAN: bool, which of the N choices were open to each agent when acting; ``None`` = all.
+        last_obs_BAD: what was seen after the last row, ``[B, A, D]``; a fresh start where an attempt ended there.
+        final_obs_EAD: what was seen last in each attempt that ended, before the restart: a row for each ``True`` of
+            ``done_TB``, in its order (by step, then by environment).
         state_TBS: what a central critic saw before acting, ``[T, B, S]``; ``None`` = the observations in a row.
+        last_state_BS: as ``last_obs_BAD``.
+        final_state_ES: as ``final_obs_EAD``.
         agents: names of the A agents; ``agent0``… where none are given.
     """
 
@@ -45,7 +50,11 @@ class Rollout:
     bootstrap_BA: np.ndarray | None = None
     final_value_TBA: np.ndarray | None = None
     available_TBAN: np.ndarray | None = None
+    last_obs_BAD: np.ndarray | None = None
+    final_obs_EAD: np.ndarray | None = None
     state_TBS: np.ndarray | None = None
+    last_state_BS: np.ndarray | None = None
+    final_state_ES: np.ndarray | None = None
     agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -64,6 +73,8 @@ class Rollout:
             if field.name in ("obs_TBAD", "agents") or array is None:
                 continue
             axes = field.name.rsplit("_", 1)[1]
+            if axes[0] == "E":
+                sizes["E"] = int(self.done_TB.sum())
             shape = tuple(sizes[axis] if axis in sizes else array.shape[-1] for axis in axes if array.ndim)
             got = array.shape[:3] if field.name == "action_TBA" and array.ndim == 4 else array.shape
             if got != shape:

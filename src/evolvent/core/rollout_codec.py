@@ -1,7 +1,8 @@
 """A ``Rollout`` on disk: a JSON manifest and an npz with its columns beside it.
 
 Both can be read without this library: the manifest names each column with its axes' lengths and its dtype. What was
-stored can be credited again (``RolloutLedger``), replayed, or learned from without an environment.
+stored can be credited again (``RolloutLedger``), replayed, or learned from without an environment. Schema 1 had no
+observations after the last row and at ends; runs with ``ids`` kept each agent's one-hot number behind its observation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from evolvent.core.jsonfile import dump, read_object, write_atomic
 from evolvent.core.machine import provenance
 from evolvent.core.rollout import Rollout
 
-SCHEMA = 1
+SCHEMA = 2
 _COLUMNS = tuple(field.name for field in fields(Rollout) if field.name != "agents")
 
 

@@ -55,6 +55,15 @@ def test_next_value_refuses_to_guess():
             _ = sample(**{column: None}).next_value_TBA
 
 
+def test_what_was_seen_last_is_in_the_order_of_the_ends():
+    last = np.arange(3 * A * D, dtype=np.float32).reshape(3, A, D)  # ends: step 0 of copy 1, 1 of 0, 2 of 1
+    rollout = sample(final_obs_EAD=last, last_obs_BAD=np.zeros((B, A, D)), final_state_ES=np.zeros((3, 7)))
+    after = np.full((T, B, A, D), np.nan)
+    after[rollout.done_TB] = rollout.final_obs_EAD
+    np.testing.assert_array_equal(after[1, 0], last[1])
+    np.testing.assert_array_equal(after[2, 1], last[2])
+
+
 def test_masked_steps_may_hold_anything():
     reward, mask = np.zeros((T, B, A)), np.ones((T, B, A), bool)
     reward[0, 0, 0] = np.nan
@@ -73,6 +82,9 @@ def test_masked_steps_may_hold_anything():
         ("terminated_TB", np.zeros((T, B), int), "not bool"),
         ("bootstrap_BA", np.zeros((A, B, 1)), "bootstrap_BA has the wrong shape"),
         ("logp_TBA", np.zeros((T, B, A + 1)), "logp_TBA has the wrong shape"),
+        ("last_obs_BAD", np.zeros((B, A, D + 1)), "last_obs_BAD has the wrong shape"),
+        ("final_obs_EAD", np.zeros((2, A, D)), "final_obs_EAD has the wrong shape"),
+        ("final_state_ES", np.zeros((4, 7)), "final_state_ES has the wrong shape"),
         ("agents", ("one",), "agents do not fit"),
         ("agents", ("one", "one"), "agents do not fit"),
     ],

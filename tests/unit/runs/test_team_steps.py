@@ -1,5 +1,7 @@
 """Storage of a team's steps: what is written is what a Rollout says, and time limits are valued where they stopped."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -85,6 +87,40 @@ def test_a_batch_holds_what_was_seen_done_and_paid():
     np.testing.assert_allclose(batch.rollout.bootstrap_BA, 10 * frames[3].obs_BAD[..., 0], rtol=1e-6)
     # after the step that was cut off stands the value of where it stopped, not of the fresh start
     np.testing.assert_allclose(batch.rollout.next_value_TBA[1, 1], 10 * cut[1, :, 0], rtol=1e-6)
+
+
+def test_a_rollout_keeps_what_was_seen_after_it_and_where_attempts_ended():
+    rng = np.random.default_rng(7)
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4),) * 2, state_dim=5)
+    steps = Steps(Views(team, ids=True, device=torch.device("cpu")), 3, 2)
+    shown = [frame(rng, state_BS=rng.normal(size=(2, 5)).astype(np.float32)) for _ in range(7)]
+    last, seen_last = rng.normal(size=(7, 2, 2, 3)).astype(np.float32), rng.normal(size=(7, 2, 5)).astype(np.float32)
+    flags = {"terminated_B": [(2, 0), (5, 1)], "truncated_B": [(2, 1), (3, 1)]}
+    for t in range(1, 7):
+        ends = {name: np.array([(t, b) in at for b in range(2)]) for name, at in flags.items()}
+        shown[t] = replace(shown[t], **ends, final_obs_BAD=last[t].copy(), final_state_BS=seen_last[t].copy())
+    steps.see(shown[0], 0)
+    for rows, ends in ((range(1, 4), [(2, 0), (2, 1), (3, 1)]), (range(4, 7), [(5, 1)])):
+        steps.begin()
+        for t in rows:
+            steps.add(*act(rng), shown[t])
+            shown[t].final_obs_BAD[:] = 0.0  # an environment may reuse its arrays
+        rollout = steps.batch(first_number).rollout
+        assert np.argwhere(rollout.done_TB).tolist() == [[t - rows[0], b] for t, b in ends]
+        np.testing.assert_array_equal(rollout.final_obs_EAD, [last[t, b] for t, b in ends])
+        np.testing.assert_array_equal(rollout.final_state_ES, [seen_last[t, b] for t, b in ends])
+        np.testing.assert_array_equal(rollout.last_obs_BAD, shown[rows[-1]].obs_BAD)
+        np.testing.assert_array_equal(rollout.last_state_BS, shown[rows[-1]].state_BS)
+
+
+def test_an_environment_that_shows_no_last_state_leaves_that_column_out():
+    rng = np.random.default_rng(8)
+    team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4),) * 2, state_dim=5)
+    steps, state = Steps(Views(team, ids=True, device=torch.device("cpu")), 1, 2), np.zeros((2, 5), np.float32)
+    steps.see(frame(rng, state_BS=state), 0)
+    steps.add(*act(rng), frame(rng, state_BS=state, terminated_B=np.ones(2, bool), final_obs_BAD=np.ones((2, 2, 3))))
+    rollout = steps.batch(first_number).rollout
+    assert rollout.final_state_ES is None and rollout.final_obs_EAD.all()
 
 
 def test_choices_an_agent_lacks_are_never_available():

@@ -42,6 +42,8 @@ class Steps:
         self.final_value = column(a)
         self.kept: dict[str, Tensor] = {}
         self._cut: list[tuple[int, Tensor, View]] = []
+        self._final_obs: list[np.ndarray] = []
+        self._final_state: list[np.ndarray] = []
         self.t = 0
 
     def take_in(self) -> None:
@@ -89,6 +91,10 @@ class Steps:
             if name not in self.kept:
                 self.kept[name] = torch.zeros(len(self.action), *column.shape, dtype=column.dtype, device=self.device)
             self.kept[name][t] = column
+        if (done_B := frame.done_B).any():
+            for last, kept_last in ((frame.final_obs_BAD, self._final_obs), (frame.final_state_BS, self._final_state)):
+                if last is not None:
+                    kept_last.append(last[done_B])
         if frame.truncated_B.any():
             self._cut.append((t, *self.views.cut_off(frame)))
         self.t = t + 1
@@ -119,6 +125,8 @@ class Steps:
             value = scale(self.value)
         steps = slice(0, self.t)
         active = None if self.active is None else _numpy(self.active[steps])
+        has_state = self.team.state_dim > 0
+        told_last = has_state and len(self._final_state) == len(self._final_obs)
         rollout = Rollout(
             obs_TBAD=_numpy(self.obs[steps]),
             action_TBA=_numpy(self.action),
@@ -132,7 +140,11 @@ class Steps:
             final_value_TBA=_numpy(self.final_value),
             agents=self.team.agents,
             available_TBAN=None if self.available is None else _numpy(self.available[steps]),
-            state_TBS=_numpy(self.state[steps]) if self.team.state_dim else None,
+            last_obs_BAD=_numpy(self.obs[self.t]),
+            final_obs_EAD=_stacked(self._final_obs, self.obs.shape[2:]),
+            state_TBS=_numpy(self.state[steps]) if has_state else None,
+            last_state_BS=_numpy(self.state[self.t]) if has_state else None,
+            final_state_ES=_stacked(self._final_state, self.state.shape[2:]) if told_last else None,
         )
         return Batch(self.view(steps), self.action, self.logp, self.value, self.kept, rollout)
 
@@ -142,7 +154,8 @@ class Steps:
             if column is not None and self.t:
                 column[0] = column[self.t]
         self.t = 0
-        self._cut.clear()
+        for ends in (self._cut, self._final_obs, self._final_state):
+            ends.clear()
         return self.view(0)
 
     # ---------------------------------------------------------------------------------------------- inside
@@ -153,6 +166,11 @@ class Steps:
             column = torch.ones(len(self.obs), *mask.shape, dtype=torch.bool, device=self.device)
         column[t] = mask
         return column
+
+
+def _stacked(rows: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """``[E, *shape]`` of parts of it, which may be none."""
+    return np.concatenate([np.zeros((0, *shape), np.float32), *rows])
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:
