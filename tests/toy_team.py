@@ -72,27 +72,30 @@ class Counter:
         pass
 
 
+PAID = ("choice", "number", "both")
+
+
 class Trio:
     """Agents of unequal kinds: one of three choices, two numbers, a choice and a number; cut off after four steps.
 
     Paid: 1 for choice 1 of agent a, minus how far b's second number is from 0.5, plus c's choice.
     """
 
-    team = TeamSpec(("a", "b", "c"), 2, (ActionSpec(3), ActionSpec(dims=2), ActionSpec(2, 1)), limit=4)
+    team = TeamSpec(("a", "b", "c"), 2, (ActionSpec(3), ActionSpec(dims=2), ActionSpec(2, 1)), limit=4, parts=PAID)
     gives = columns = ()
 
     def reset(self, seed):
         self._rng, self._age = np.random.default_rng(seed), 0
-        return self._seen(0.0)
+        return self._seen(0.0, 0.0, 0.0)
 
     def step(self, action):
         assert action.shape == (3, 3) and action.dtype == np.float32
         self._age += 1
-        return self._seen(float(action[0, 0] == 1) - abs(float(action[1, 2]) - 0.5) + float(action[2, 0]))
+        return self._seen(float(action[0, 0] == 1), -abs(float(action[1, 2]) - 0.5), float(action[2, 0]))
 
-    def _seen(self, reward):
+    def _seen(self, *paid):
         obs = dict(zip(self.team.agents, self._rng.random((3, 2), np.float32), strict=True))
-        return Seen(obs, reward, truncated=self._age == 4)
+        return Seen(obs, sum(paid), truncated=self._age == 4, parts=dict(zip(PAID, paid, strict=True)))
 
     def render(self):
         return None

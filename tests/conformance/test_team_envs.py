@@ -143,6 +143,10 @@ class Broken:
             columns["reward_BA"] = columns["reward_BA"].astype(np.float64)
         if self._fault == "shape":
             columns["obs_BAD"] = columns["obs_BAD"][..., :-1]
+        if self._fault == "parts":
+            columns["part_BAR"] = columns["part_BAR"] + np.float32(0.01)
+        if self._fault == "no parts":
+            columns["part_BAR"] = None
         if self._fault == "no choice":
             columns["active_BA"] = np.zeros((self.n_envs, self.team.n_agents), np.bool_)
             columns["final_active_BA"] = columns["active_BA"]
@@ -163,6 +167,8 @@ class Broken:
         ("both", "terminated and truncated at once"),
         ("dtype", "dtype of reward_BA"),
         ("shape", "shape of obs_BAD"),
+        ("parts", "parts do not sum to the reward"),
+        ("no parts", "part_BAR is missing"),
         ("no choice", "without an active agent"),
         ("chance", "the same seed"),
         ("never ends", "limit of 5 steps"),

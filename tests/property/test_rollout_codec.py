@@ -42,13 +42,16 @@ def rollouts(draw):
         "final_obs_EAD": rng.normal(size=((columns["terminated_TB"] | columns["truncated_TB"]).sum(), a, d)),
     }
     columns |= {name: more[name] for name in draw(st.lists(st.sampled_from(sorted(more)), unique=True))}
-    return Rollout(**columns, agents=tuple(f"č{i}" for i in range(a)))
+    names = draw(st.sampled_from([(), ("near", "čost")]))
+    if names:
+        columns["part_TBAR"] = columns["reward_TBA"][..., None] * [0.25, 0.75]
+    return Rollout(**columns, parts=names, agents=tuple(f"č{i}" for i in range(a)))
 
 
 def same(one, other):
     for field in fields(Rollout):
         a, b = getattr(one, field.name), getattr(other, field.name)
-        if field.name == "agents" or a is None:
+        if field.name in ("agents", "parts") or a is None:
             assert a == b
         else:
             assert a.dtype == b.dtype

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.core.team import parts_differ
 
 _FLAGS = ("terminated_TB", "truncated_TB", "mask_TBA", "available_TBAN")
 
@@ -36,6 +37,8 @@ class Rollout:
         state_TBS: what a central critic saw before acting, ``[T, B, S]``; ``None`` = the observations in a row.
         last_state_BS: as ``last_obs_BAD``.
         final_state_ES: as ``final_obs_EAD``.
+        part_TBAR: named parts whose sum is ``reward_TBA``, ``[T, B, A, R]``.
+        parts: their R distinct names.
         agents: names of the A agents; ``agent0``… where none are given.
     """
 
@@ -55,6 +58,8 @@ class Rollout:
     state_TBS: np.ndarray | None = None
     last_state_BS: np.ndarray | None = None
     final_state_ES: np.ndarray | None = None
+    part_TBAR: np.ndarray | None = None
+    parts: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,7 +75,7 @@ class Rollout:
         sizes = dict(zip("TBAD", self.obs_TBAD.shape, strict=True))
         for field in fields(self):
             array = getattr(self, field.name)
-            if field.name in ("obs_TBAD", "agents") or array is None:
+            if field.name in ("obs_TBAD", "parts", "agents") or array is None:
                 continue
             axes = field.name.rsplit("_", 1)[1]
             if axes[0] == "E":
@@ -83,10 +88,22 @@ class Rollout:
                 raise BadInput(f"{field.name} is not bool", got=array.dtype, expected="bool", where="Rollout")
         if not np.isfinite(self.reward_TBA if self.mask_TBA is None else self.reward_TBA[self.mask_TBA]).all():
             raise BadInput("a reward is not finite", where="Rollout.reward_TBA", do="mask out the steps that broke")
+        self._check_parts()
         names = self.agents or tuple(f"agent{i}" for i in range(sizes["A"]))
         if len(names) != sizes["A"] or len(set(names)) != len(names):
             raise BadInput("agents do not fit", got=names, expected=f"{sizes['A']} distinct names", where="Rollout")
         object.__setattr__(self, "agents", names)
+
+    def _check_parts(self) -> None:
+        part = np.zeros((*self.reward_TBA.shape, 0)) if self.part_TBAR is None else self.part_TBAR
+        if part.shape[-1] != len(self.parts) or len(set(self.parts)) != len(self.parts):
+            expected = f"{part.shape[-1]} distinct names"
+            raise BadInput("parts of the reward do not fit", got=self.parts, expected=expected, where="Rollout.parts")
+        if self.part_TBAR is not None and (off_TBA := parts_differ(part, self.reward_TBA) & self.active_TBA).any():
+            at = tuple(np.argwhere(off_TBA)[0].tolist())
+            told = dict(zip(self.parts, part[at].tolist(), strict=True))
+            where = f"Rollout.part_TBAR, step, copy and agent {at}"
+            raise BadInput("parts do not sum to the reward", got=told, expected=self.reward_TBA[at], where=where)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -2,7 +2,8 @@
 
 Both can be read without this library: the manifest names each column with its axes' lengths and its dtype. What was
 stored can be credited again (``RolloutLedger``), replayed, or learned from without an environment. Schema 1 had no
-observations after the last row and at ends; runs with ``ids`` kept each agent's one-hot number behind its observation.
+observations after the last row and at ends and no parts of a reward; where a run had ``ids``, each agent's one-hot
+number stood behind its observation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from evolvent.core.machine import provenance
 from evolvent.core.rollout import Rollout
 
 SCHEMA = 2
-_COLUMNS = tuple(field.name for field in fields(Rollout) if field.name != "agents")
+_COLUMNS = tuple(field.name for field in fields(Rollout) if field.name not in ("agents", "parts"))
 
 
 def save_rollout(path: str | Path, rollout: Rollout, more: Mapping[str, np.ndarray] | None = None) -> None:
@@ -48,6 +49,7 @@ def save_rollout(path: str | Path, rollout: Rollout, more: Mapping[str, np.ndarr
         "kind": "rollout",
         "schema": SCHEMA,
         "agents": list(rollout.agents),
+        "parts": list(rollout.parts),
         "file": blob,
         "columns": _described(columns),
         "more": list(more or {}),
@@ -66,7 +68,7 @@ def load_rollout(path: str | Path) -> Rollout:
     """
     columns, manifest = _read(Path(path))
     known = {name: array for name, array in columns.items() if name in _COLUMNS}
-    return Rollout(**known, agents=tuple(manifest["agents"]))
+    return Rollout(**known, agents=tuple(manifest["agents"]), parts=tuple(manifest.get("parts", ())))
 
 
 def load_columns(path: str | Path) -> dict[str, np.ndarray]:

@@ -43,6 +43,7 @@ class TeamSpec:
         state_dim: S, length of the shared state; 0 = there is none, a central critic reads all observations.
         limit: steps after which an attempt is cut off, 0 = never.
         reward_scale: largest sensible return of an attempt, for pictures; 0 = unknown.
+        parts: distinct names of the R parts whose sum is the reward, where the environment tells them.
     """
 
     agents: tuple[str, ...]
@@ -51,6 +52,7 @@ class TeamSpec:
     state_dim: int = 0
     limit: int = 0
     reward_scale: float = 0.0
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.agents or len(set(self.agents)) != len(self.agents):
@@ -59,6 +61,8 @@ class TeamSpec:
             raise BadInput(
                 "actions do not fit the agents", got=len(self.actions), expected=len(self.agents), where="TeamSpec"
             )
+        if len(set(self.parts)) != len(self.parts):
+            raise BadInput("parts of the reward are not distinct", got=self.parts, where="TeamSpec.parts")
 
     @property
     def n_agents(self) -> int:
@@ -120,6 +124,8 @@ class Frame:
         final_state_BS: as ``state_BS``.
         final_available_BAN: as ``available_BAN``.
         final_active_BA: as ``active_BA``: who was alive when the attempt was cut off.
+        part_BAR: float32 ``[B, A, R]``, the parts of ``reward_BA`` in the order of ``TeamSpec.parts``; ``None`` where
+            there are none.
         info: named columns ``[B]`` of attempts that ended, e.g. ``{"success": …}``, NaN where there is nothing to say.
     """
 
@@ -134,12 +140,19 @@ class Frame:
     final_state_BS: np.ndarray | None = None
     final_available_BAN: np.ndarray | None = None
     final_active_BA: np.ndarray | None = None
+    part_BAR: np.ndarray | None = None
     info: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     @property
     def done_B(self) -> np.ndarray:
         """Whether the attempt ended with this step, either way."""
         return self.terminated_B | self.truncated_B
+
+
+def parts_differ(part: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """Where parts ``[..., R]`` do not sum to the reward ``[...]``, but for rounding to float32: bool ``[...]``."""
+    part = part.astype(np.float64)
+    return ~(np.abs(part.sum(axis=-1) - reward) <= 1e-6 + 1e-5 * np.abs(part).sum(axis=-1))
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import members
-from evolvent.core.team import Frame, TeamEnv, TeamSpec
+from evolvent.core.team import Frame, TeamEnv, TeamSpec, parts_differ
 from evolvent.envs.promises import Promise
 
 Make = Callable[[int], TeamEnv]
@@ -25,6 +25,7 @@ _COLUMNS = (
     "final_state_BS",
     "final_available_BAN",
     "final_active_BA",
+    "part_BAR",
 )
 _MASKS = ("terminated_B", "truncated_B", "available_BAN", "active_BA")
 
@@ -52,8 +53,9 @@ def check_team_env(
         random_start: whether attempts differ by seed.
 
     Checked: attributes; shapes, dtypes and finite values of every column; terminated and truncated exclusive, the limit
-    honoured; what was seen last is kept and differs from the restart; a choice for every active agent; wrong actions
-    refused; the same seed gives the same course, in the same copies and in new ones, and another seed another one.
+    honoured; named parts sum to the reward; what was seen last is kept and differs from the restart; a choice for every
+    active agent; wrong actions refused; the same seed gives the same course, in the same copies and in new ones, and
+    another seed another one.
 
     Raises:
         BadInput: the first promise that is broken, with what was seen.
@@ -141,9 +143,11 @@ def _attributes(env: TeamEnv, n_envs: int) -> TeamSpec:
 
 def _shapes(env: TeamEnv, team: TeamSpec, frame: dict[str, np.ndarray | None], *, started: bool) -> None:
     sizes = {"B": env.n_envs, "A": team.n_agents, "D": team.obs_dim, "N": team.choices, "S": team.state_dim}
+    sizes["R"] = len(team.parts)
     ended = bool((_must(frame, "terminated_B") | _must(frame, "truncated_B")).any())
     needed = {"obs_BAD", "reward_BA", "terminated_B", "truncated_B"}
     needed |= {"state_BS"} if team.state_dim else set()
+    needed |= {"part_BAR"} if team.parts else set()
     if ended:
         shown = ("obs_BAD", "state_BS", "available_BAN", "active_BA")
         needed |= {f"final_{name}" for name in shown if frame[name] is not None}
@@ -156,6 +160,10 @@ def _shapes(env: TeamEnv, team: TeamSpec, frame: dict[str, np.ndarray | None], *
         _check(env, column.shape == shape, f"shape of {name}, expected {shape}", column.shape)
         _check(env, column.dtype == kind, f"dtype of {name}, expected {np.dtype(kind)}", column.dtype)
         _check(env, bool(np.isfinite(column).all()), f"{name} is not finite", column)
+    if (part_BAR := frame["part_BAR"]) is not None:
+        reward_BA = _must(frame, "reward_BA")
+        off_BA = parts_differ(part_BAR, reward_BA)
+        _check(env, not off_BA.any(), "the parts do not sum to the reward", part_BAR[off_BA], reward_BA[off_BA])
     if started:
         _check(env, not ended and not _must(frame, "reward_BA").any(), "reset shows an end or a reward", frame)
 

@@ -64,6 +64,23 @@ def test_what_was_seen_last_is_in_the_order_of_the_ends():
     np.testing.assert_array_equal(after[2, 1], last[2])
 
 
+def test_named_parts_sum_to_the_reward_but_for_rounding():
+    reward = sample().reward_TBA
+    part = np.stack([1e4 + reward, np.full_like(reward, -1e4)], axis=-1).astype(np.float32)
+    names = ("near", "cost")
+    assert sample(part_TBAR=part, parts=names).parts == names
+    with pytest.raises(BadInput, match="parts of the reward do not fit"):
+        sample(part_TBAR=part, parts=("near", "near"))
+    with pytest.raises(BadInput, match="parts of the reward do not fit"):
+        sample(parts=names)
+    part[1, 0, 1, 0] += 1.0
+    with pytest.raises(BadInput, match=r"parts do not sum to the reward(?s:.*)\(1, 0, 1\)"):
+        sample(part_TBAR=part, parts=names)
+    mask = np.ones((T, B, A), bool)
+    mask[1, 0, 1] = False
+    assert sample(part_TBAR=part, parts=names, mask_TBA=mask).part_TBAR is part
+
+
 def test_masked_steps_may_hold_anything():
     reward, mask = np.zeros((T, B, A)), np.ones((T, B, A), bool)
     reward[0, 0, 0] = np.nan

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, EnvError
-from toy_team import assert_same, counters, play
+from evolvent.envs.runners.vector import vector
+from toy_team import Trio, assert_same, counters, play
 
 
 def test_last_observation_is_kept_and_the_next_attempt_has_another_seed():
@@ -59,6 +61,30 @@ def test_processes_give_the_same_numbers(workers):
         assert env.render().shape == (2, 2, 3)
     finally:
         env.close()
+
+
+@pytest.mark.parametrize("place", ["here", "processes"])
+def test_parts_of_a_reward_are_shown_beside_it(place):
+    env = vector(Trio, 3, place, 2)
+    try:
+        assert not env.reset(0).part_BAR.any()
+        frame = env.step(np.array([[[1, 0, 0], [0, 0.2, 0.75], [1, 0, 0.0]]] * 3, np.float32))
+        np.testing.assert_array_equal(frame.part_BAR, np.broadcast_to(np.float32([1.0, -0.25, 1.0]), (3, 3, 3)))
+        np.testing.assert_array_equal(frame.reward_BA, 1.75)
+        assert not env.reset(0).part_BAR.any()
+    finally:
+        env.close()
+
+
+def test_parts_of_a_reward_that_change_are_told():
+    class Changing(Trio):
+        def _seen(self, *paid):
+            return replace(super()._seen(*paid), parts={"choice": {"a": 1.0}, "luck": 0.0})
+
+    env = vector(Changing, 2)
+    env.reset(0)
+    with pytest.raises(EnvError, match=r"parts of its reward(?s:.*)choice, luck(?s:.*)both, choice, number"):
+        env.step(np.zeros((2, 3, 3), np.float32))
 
 
 def test_a_frame_outlives_its_environment():

@@ -40,6 +40,9 @@ def test_the_newest_rollout_is_credited_as_the_run_did(tmp_path):
     assert len(list(path.glob("rollout.*.npz"))) == 1, "the newest alone"
     rollout = load_rollout(path / "rollout.json")
     assert rollout.shape == (6, 2, 2)
+    assert rollout.parts == ("distance", "touching") and rollout.part_TBAR.shape == (6, 2, 2, 2)
+    assert rollout.final_obs_EAD.shape == (rollout.done_TB.sum(), *rollout.obs_TBAD.shape[2:])
+    assert rollout.done_TB.sum() == 2 and rollout.last_obs_BAD.shape == rollout.obs_TBAD.shape[1:]
     ledger = agent_gae.assign(rollout, agent_gae.Config(0.99, 0.95))
     rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     last = next(row for row in rows if row.get("update") == 3)

@@ -107,6 +107,8 @@ class Checked:
             )
         if frame.final_obs_BAD is None and frame.done_B.any():
             raise EnvError("an attempt ended without its last observation", where=self.name)
+        if self.team.parts and frame.part_BAR is None:
+            raise EnvError("a reward without its parts", expected=", ".join(self.team.parts), where=self.name)
         columns = {field.name: getattr(frame, field.name) for field in dataclasses.fields(frame)}
         for name in _WORDS:
             array = columns[name]

@@ -56,6 +56,8 @@ def layout_of(solo: Solo, n_envs: int) -> Layout:
         layout["active_BA"] = layout["final_active_BA"] = ((B, A), "bool")
     if team.state_dim:
         layout["state_BS"] = layout["final_state_BS"] = ((B, team.state_dim), "float32")
+    if team.parts:
+        layout["part_BAR"] = ((B, A, len(team.parts)), "float32")
     return layout | {f"info:{name}": ((B,), "float32") for name in solo.columns}
 
 
@@ -68,6 +70,7 @@ class Copies:
         self.solos = [made or make(), *(make() for _ in range(n - 1))]
         team = self.solos[0].team
         self._index = {agent: i for i, agent in enumerate(team.agents)}
+        self._parts = team.parts
         self._choices = [spec.choices for spec in team.actions]
         self._widths: list[dict[str, int]] = [{} for _ in range(n)]
         self._attempt = [0] * n
@@ -76,7 +79,7 @@ class Copies:
     def reset(self, seed: int) -> None:
         """Restart all copies."""
         self._seed = seed
-        for name in ("reward_BA", "terminated_B", "truncated_B"):
+        for name in self.columns.keys() & {"reward_BA", "part_BAR", "terminated_B", "truncated_B"}:
             self.columns[name][...] = 0
         for b in range(len(self.solos)):
             self._attempt[b] = 0
@@ -92,7 +95,9 @@ class Copies:
                 ended = bool(seen.terminated or seen.truncated)
                 columns["terminated_B"][b] = seen.terminated
                 columns["truncated_B"][b] = seen.truncated and not seen.terminated
-                self._write_reward(b, seen)
+                self._write_reward(self.columns["reward_BA"][b], seen.reward)
+                if self._parts or seen.parts:
+                    self._write_parts(b, seen.parts)
                 for name in solo.columns:
                     columns[f"info:{name}"][b] = seen.info.get(name, math.nan) if ended else math.nan
                 self._show(b, seen, "final_" if ended else "")
@@ -152,15 +157,21 @@ class Copies:
                 )
             row_AD[self._index[agent], : flat.size] = flat
 
-    def _write_reward(self, b: int, seen: Seen) -> None:
-        row_A = self.columns["reward_BA"][b]
-        if not isinstance(seen.reward, Mapping):
-            row_A[...] = seen.reward if isinstance(seen.reward, float) else _number(seen.reward)
+    def _write_parts(self, b: int, parts: Mapping[str, Mapping[str, float] | float]) -> None:
+        if parts.keys() != set(self._parts):
+            got, expected = (", ".join(sorted(names)) or "none" for names in (parts, self._parts))
+            raise EnvError("an environment changed the parts of its reward", got=got, expected=expected)
+        for r, name in enumerate(self._parts):
+            self._write_reward(self.columns["part_BAR"][b, :, r], parts[name])
+
+    def _write_reward(self, row_A: np.ndarray, reward: Mapping[str, float] | float) -> None:
+        if not isinstance(reward, Mapping):
+            row_A[...] = reward if isinstance(reward, float) else _number(reward)
             return
-        self._check_agents(seen.reward)
-        if len(seen.reward) < len(self._index):
+        self._check_agents(reward)
+        if len(reward) < len(self._index):
             row_A[...] = 0
-        for agent, value in seen.reward.items():
+        for agent, value in reward.items():
             row_A[self._index[agent]] = value if isinstance(value, float) else _number(value, agent)
 
     def _check_agents(self, by_agent: Mapping[str, object]) -> None:

@@ -27,6 +27,7 @@ class Seen:
         available: choices allowed now, bool ``[N_i]`` for each agent; ``None`` = all it has.
         state: the shared state ``[S]``, where the team has one.
         info: named numbers, read where the attempt ends.
+        parts: by the names of ``TeamSpec.parts``, each as ``reward``, which is their sum.
     """
 
     obs: Mapping[str, np.ndarray] | np.ndarray
@@ -37,6 +38,7 @@ class Seen:
     available: Mapping[str, np.ndarray] | None = None
     state: np.ndarray | None = None
     info: Mapping[str, float] = field(default_factory=dict[str, float])
+    parts: Mapping[str, Mapping[str, float] | float] = field(default_factory=dict[str, Mapping[str, float] | float])
 
 
 class Solo(Protocol):

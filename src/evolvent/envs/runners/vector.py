@@ -86,7 +86,11 @@ class Vector:
     def _frame(self) -> Frame:
         columns = self._runner.columns
         ended = bool((columns["terminated_B"] | columns["truncated_B"]).any())
-        shown = {name: array for name, array in columns.items() if name.endswith(("_BAD", "_BA", "_B", "_BAN", "_BS"))}
+        shown = {
+            name: array
+            for name, array in columns.items()
+            if name.endswith(("_BAD", "_BA", "_BAR", "_B", "_BAN", "_BS"))
+        }
         shown = {name: array for name, array in shown.items() if ended or not name.startswith("final_")}
         info = {name[5:]: array for name, array in columns.items() if name.startswith("info:")} if ended else {}
         return Frame(**shown, info=info)

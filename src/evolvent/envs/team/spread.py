@@ -16,6 +16,7 @@ from evolvent.core.team import ActionSpec, Frame, TeamSpec
 
 DT, DAMPING, FORCE = 0.1, 0.25, 5.0
 WALL, TOUCH, COVER = 1.5, 0.2, 0.15
+PARTS = ("distance", "touching")
 _MOVES = np.array([[0, 0], [1, 0], [-1, 0], [0, 1], [0, -1]], np.float32)
 
 
@@ -32,7 +33,7 @@ class Spread:
     An agent's observation: its velocity and position; for each of the ``near`` nearest landmarks the way to it (2) and
     how far the nearest other agent is from it; the way to each of the ``near - 1`` nearest others. What n agents do not
     fill is 0. Action: a force (2 numbers), or none, right, left, up, down. Reward, the same for all: minus the distance
-    from a landmark to the nearest agent (mean), minus the number of others that an agent touches (mean).
+    from a landmark to the nearest agent (mean), minus the number of others that an agent touches (mean); its parts.
     State: all velocities, positions and landmarks.
     """
 
@@ -43,7 +44,7 @@ class Spread:
         spec = ActionSpec(choices=5) if discrete else ActionSpec(dims=2)
         width = 4 + 3 * near + 2 * (near - 1)
         names = tuple(f"agent{i}" for i in range(n))
-        self.team = TeamSpec(names, width, (spec,) * n, state_dim=6 * n, limit=limit)
+        self.team = TeamSpec(names, width, (spec,) * n, state_dim=6 * n, limit=limit, parts=PARTS)
         self._age_B = np.zeros(n_envs, np.int64)
         self._rng = rng(0, "spread")
         self._velocity, self._position, self._landmark = np.zeros((3, n_envs, n, 2), np.float32)
@@ -55,7 +56,8 @@ class Spread:
         self._start(everybody_B)
         obs_BAD, _ = self._look()
         zero_BA = np.zeros((self.n_envs, self._n), np.float32)
-        return Frame(obs_BAD, zero_BA, ~everybody_B, ~everybody_B, state_BS=self._state())
+        parts = np.zeros((*zero_BA.shape, len(PARTS)), np.float32)
+        return Frame(obs_BAD, zero_BA, ~everybody_B, ~everybody_B, state_BS=self._state(), part_BAR=parts)
 
     def step(self, action: np.ndarray) -> Frame:
         """See ``TeamEnv.step``."""
@@ -65,10 +67,11 @@ class Spread:
         self._age_B += 1
         obs_BAD, away_BAL = self._look()
         nearest_BL = away_BAL.min(axis=1)
-        reward_B = -nearest_BL.mean(axis=1) - self._touching()
+        part_BR = np.stack([-nearest_BL.mean(axis=1), -self._touching()], axis=1)
+        reward_B = part_BR[:, 0] + part_BR[:, 1]
         ended_B = self._age_B >= self.team.limit
-        frame = {"terminated_B": np.zeros(self.n_envs, np.bool_), "truncated_B": ended_B}
-        reward_BA = np.repeat(reward_B[:, None], self._n, axis=1)
+        reward_BA, part_BAR = (np.repeat(x[:, None], self._n, axis=1) for x in (reward_B, part_BR))
+        frame = {"terminated_B": np.zeros(self.n_envs, np.bool_), "truncated_B": ended_B, "part_BAR": part_BAR}
         if not ended_B.any():
             return Frame(obs_BAD, reward_BA, **frame, state_BS=self._state())
         covered_BL = nearest_BL < COVER

@@ -37,6 +37,7 @@ class Steps:
         self.logp: Tensor | None = None
         self.value = column(a)
         self.reward = column(a)
+        self.part = column(a, len(team.parts))
         self.terminated = column(dtype=torch.bool)
         self.truncated = column(dtype=torch.bool)
         self.final_value = column(a)
@@ -85,6 +86,8 @@ class Steps:
         if value is not None:
             self.value[t] = value
         self.reward[t] = torch.from_numpy(frame.reward_BA)
+        if frame.part_BAR is not None:
+            self.part[t] = torch.from_numpy(frame.part_BAR)
         self.terminated[t] = torch.from_numpy(frame.terminated_B)
         self.truncated[t] = torch.from_numpy(frame.truncated_B)
         for name, column in kept.items():
@@ -138,6 +141,8 @@ class Steps:
             mask_TBA=active,
             bootstrap_BA=_numpy(last),
             final_value_TBA=_numpy(self.final_value),
+            part_TBAR=_numpy(self.part) if self.team.parts else None,
+            parts=self.team.parts,
             agents=self.team.agents,
             available_TBAN=None if self.available is None else _numpy(self.available[steps]),
             last_obs_BAD=_numpy(self.obs[self.t]),
