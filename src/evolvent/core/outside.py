@@ -25,7 +25,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EvolventError, closest
 
-_FILE = re.compile(r"(?P<home>[^:]+\.py)(?::(?P<name>\w*))?(?:,(?P<options>.*))?", re.S)
+_FILE = re.compile(r"(?P<home>(?:(?!=\[)[^:])+\.py)(?::(?P<name>\w*))?(?:,(?P<options>.*))?", re.S)
 _MODULE = re.compile(r"(?P<home>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+):(?P<name>[A-Za-z_]\w*)(?:,(?P<options>.*))?", re.S)
 
 

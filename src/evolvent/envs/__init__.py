@@ -141,7 +141,8 @@ def load(spec: str) -> Env:
     """Make an environment of tasks from ``"name"`` or ``"name:VARIANT,key=value,key=value"``.
 
     A first part without ``=`` is the variant, e.g. ``"babyai:GoToObj,long=true"``, where the environment has one.
-    Values take the type of the option: ``true``/``false``, integers, numbers, text (which may hold commas).
+    Values take the type of the option: ``true``/``false``, integers, numbers, text (which may hold commas). ``[…]``
+    around a value keeps options in it together: another spec, ``"NAME:[spread:n=3,limit=9],key=value"``, and so on.
 
     Raises:
         BadInput: no such environment or option, or a value of another type; names the closest ones.
@@ -361,23 +362,71 @@ def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]
     hints = own.hints(make)
     types = {name: hints.get(name, _type_of(one.default)) for name, one in known.items() if one.kind not in own.REST}
     values: dict[str, Any] = {}
-    # A comma separates options only where "key=" follows, so that a folder's name may hold commas.
-    for number, pair in enumerate(filter(None, re.split(r",(?=\s*\w+\s*=)", options))):
-        key, equals, text = (part.strip() for part in pair.partition("="))
+    for number, pair in enumerate(_pairs(options, where)):
+        key, equals, text = ("", "", pair) if pair[0] == "[" else (part.strip() for part in pair.partition("="))
         if not equals and number == 0 and "variant" in types:
-            key, text = "variant", pair.strip()
+            key, text = "variant", pair
         elif not equals:
             raise BadInput("an option without a value", got=pair, expected="key=value", where=where)
         if key not in types:
             raise BadInput("unknown option", got=key, expected=closest(key, list(types) or ["none"]), where=where)
         if key in values:
             raise BadInput("an option given twice", got=key, where=where)
-        values[key] = _typed(text, types[key], f"{where}, option {key}")
+        values[key] = _typed(_bare(text, where), types[key], f"{where}, option {key}")
     missing = [key for key in types if known[key].default is inspect.Parameter.empty and key not in values]
     if missing:
         do = "write NAME:VARIANT" if "variant" in missing else ""
         raise BadInput("an option is missing", expected=", ".join(missing), where=where, do=do)
     return values
+
+
+def _pairs(options: str, where: str) -> list[str]:
+    """Options apart, ``key=value`` or a first value alone.
+
+    A comma separates them only where ``key=`` follows, so that a folder's name may hold commas, and never inside the
+    brackets around a value.
+    """
+    pairs, start, at = list[str](), 0, 0
+    while at < len(options):
+        if options[at] == "[" and re.fullmatch(r"\s*(\w+\s*=\s*)?", options[start:at]):
+            at = _closing(options, at, where)
+        elif options[at] == "," and re.match(r"\s*\w+\s*=", options[at + 1 :]):
+            pairs.append(options[start:at])
+            start = at + 1
+        at += 1
+    return [pair.strip() for pair in (*pairs, options[start:]) if pair.strip()]
+
+
+def _closing(options: str, at: int, where: str) -> int:
+    """Where the bracket that opens at ``at`` closes: at the end of its value."""
+    depth = 0
+    for end in range(at, len(options)):
+        depth += {"[": 1, "]": -1}.get(options[end], 0)
+        if depth == 0:
+            rest = options[end + 1 :]
+            if rest.strip() and not re.match(r"\s*,\s*\w+\s*=", rest):
+                expected = "the end, or ,key=value"
+                raise BadInput("text behind a closing bracket", got=rest, expected=expected, where=where)
+            return end
+    raise _unbalanced(options[at:], where)
+
+
+def _bare(text: str, where: str) -> str:
+    """A value without the brackets around it."""
+    if text[:1] == "[":
+        return text[1:-1].strip()
+    if text.endswith("]") and text.count("]") > text.count("["):
+        raise _unbalanced(text, where)
+    return text
+
+
+def _unbalanced(text: str, where: str) -> BadInput:
+    return BadInput(
+        "brackets do not match",
+        got=f"{text}: {text.count('[')} [ and {text.count(']')} ]",
+        expected="[ and ] around the whole value, as in NAME:[spread:n=3],key=value",
+        where=where,
+    )
 
 
 def _type_of(default: object) -> Any:
