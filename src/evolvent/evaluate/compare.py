@@ -136,7 +136,7 @@ def compare(arms: Sequence[Arm]) -> list[Standing]:
             sign = 1.0 if arm.score.higher_is_better else -1.0
             if len(arm.scores) > 1 and len(reference.scores) > 1:  # of a single run it says nothing
                 better = probability_of_improvement(sign * np.array(arm.scores), sign * np.array(reference.scores))
-            name = f"{arm.name} on {arm.env}" if several_envs else arm.name
+            name = f"{arm.name} on {arm.env}" if several_envs and arm.env else arm.name
             pairs = _in_pairs(arm, reference, name) if arm.score.higher_is_better else []
             test = pairs[0][0] if pairs else None
             against = tuple(one for _, one in pairs) or (_by_scores(arm, reference, name),)
@@ -165,7 +165,7 @@ def verdict(standings: Sequence[Standing]) -> Verdict:
 
 def _alone(s: Standing, envs: Sequence[str]) -> list[Against]:
     """An arm against what its own runs recorded, by its name."""
-    name = s.arm.name if len(set(envs)) == 1 else f"{s.arm.name} on {s.arm.env}"
+    name = f"{s.arm.name} on {s.arm.env}" if len(set(envs)) > 1 and s.arm.env else s.arm.name
     return [replace(one, subject=f"{name} {one.subject}".strip()) for one in s.arm.alone.against]
 
 
@@ -219,7 +219,8 @@ def show(standings: Sequence[Standing], live: Live) -> None:
     if said.advice:
         live.note(f"  next: {said.advice}" + (f"\n        {said.command}" if said.command else ""))
     for group in tables(standings):
-        live.table(f"{group[0].arm.score.name} on {group[0].arm.env or '–'}", *cells(group))
+        arm = group[0].arm
+        live.table(f"{arm.score.name} on {arm.env}" if arm.env else arm.score.name, *cells(group))
     for line in notes(standings):
         live.note(line)
 
