@@ -1,18 +1,23 @@
-"""`evolvent check`: whether your environment or credit rule keeps its contract."""
+"""`evolvent check`: whether your environment, credit rule or advantage function keeps its promises."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from types import SimpleNamespace
 from typing import Annotated
 
+import numpy as np
 from tyro.conf import Positional
 
 from evolvent import catalogue, envs
+from evolvent.core import outside
 from evolvent.core.errors import BadInput, closest
 from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
+from evolvent.testing.advantage import AdvantageReport, Aggregation, Form, check_advantage
 from evolvent.testing.credit import check_credit
 from evolvent.testing.env import check_env
 from evolvent.testing.parallel import oddities
@@ -27,22 +32,35 @@ def check(
     *,
     n: int = 4,
     seed: int = 0,
+    form: Form = "verl",
+    aggregation: Aggregation = "constant",
+    torch: bool = False,
     plain: bool = False,
 ) -> None:
-    """Test whether an environment or a credit rule keeps its contract; reports the first violation.
+    """Test whether an environment or a credit rule keeps its contract, or an advantage function of any trainer is
+    biased; reports the first violation, or the smallest counterexample (exit status 1).
 
     Args:
-        kind: env or credit.
+        kind: env, credit or advantage.
         name: as for --env or --rule: a name, or file.py[:NAME], with options after it.
         n: tasks to try from each split, or copies of a team environment.
         seed: random seed of tasks and attempts.
+        form: of an advantage function: arguments and return value of verl's, trl's or verifiers' (docs/advantage.md).
+        aggregation: how the trainer of an advantage function sums its loss.
+        torch: give an advantage function tensors, not arrays of numpy.
         plain: plain text output even on a terminal.
     """
-    if kind not in ("env", "credit"):
-        hint = closest(kind, ["env", "credit"])
+    if kind not in ("env", "credit", "advantage"):
+        hint = closest(kind, ["env", "credit", "advantage"])
         raise BadInput("nothing of that kind to check", got=kind, expected=hint, where=_WHERE)
     with Live(plain=True if plain else None) as live:
         live.status(f"checking {name}")
+        if kind == "advantage":
+            report = _advantage(name, form, aggregation, torch)
+            live.note(f"{name}: {report}")
+            if report.claim == "biased":
+                sys.exit(1)
+            return
         done = _env(name, n, seed, lambda text: live.note(f"! {text}")) if kind == "env" else _credit(name)
         live.note(f"{name} keeps its promises: {', '.join(done)}")
 
@@ -69,6 +87,16 @@ def _credit(name: str) -> list[str]:
         source = SimpleNamespace(assign=source, __doc__=source.__doc__, __name__=rule.name, **told)
     default = rule.Config is None or config == rule.Config()
     return check_credit(source, None if default else config)
+
+
+def _advantage(name: str, form: Form, aggregation: Aggregation, torch: bool) -> AdvantageReport:
+    at = outside.pointer(name)
+    if at is None:
+        raise BadInput("no advantage function", got=name, expected="file.py:NAME or package.module:NAME", where=_WHERE)
+    _, _, function = outside.load(at, "an advantage function", ("advantage", "compute_advantage"))
+    arrays = importlib.import_module("torch").as_tensor if torch else np.asarray
+    with outside.own_faults(at.home, "the advantage function failed"):
+        return check_advantage(function, form, aggregation=aggregation, arrays=arrays)
 
 
 COMMANDS = {"check": lambda words: parsed(check, words, "evolvent check")}
