@@ -215,5 +215,5 @@ def test_from_the_command_line(tmp_path, capsys):
     assert stopped.value.code == 1 and "Smallest counterexample" in capsys.readouterr().out
     with pytest.raises(BadInput, match="line 6"):
         COMMANDS["check"](["advantage", f"{file}:broken", "--form", "trl"])
-    with pytest.raises(BadInput, match="file.py:NAME"):
+    with pytest.raises(BadInput, match=r"file\.py:NAME"):
         COMMANDS["check"](["advantage", "grpo"])
