@@ -33,7 +33,6 @@ def refused(words, capsys):
         ("sandbox walk", "walk"),
         ("check env", "NAME|STR"),
         ("list --all", "--all"),
-        ("bench marl --seed x", "'x'"),
         ("export verl", "--out"),
         ("run mat --steps many", "'many'"),
         ("run memlift --train 1.5", "1.5"),
