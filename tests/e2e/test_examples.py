@@ -11,7 +11,9 @@ import pytest
 from evolvent import Memory
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-OTHERS = ("calculator_task", "house")  # a task to train on (test_graded_tools.py); what the examples share
+# a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py)
+OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 

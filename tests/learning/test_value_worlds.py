@@ -1,7 +1,5 @@
 """The value worlds are what they say, and the default finds what helps in one of them within a fixed budget."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -58,8 +56,5 @@ def test_the_default_beats_similarity_where_similarity_misleads():
 
 
 def test_the_pages_are_those_of_the_result_file():
-    rows = json.loads(table.SOURCE.read_text("utf-8"))["rows"]
     pages = pytest.importorskip("worlds_page")
     assert pages.PAGE.read_text("utf-8") == pages.page(), "run benchmarks/worlds_page.py"
-    guide = table.GUIDE.read_text("utf-8")
-    assert guide == table.filled(guide, table.parts(rows))

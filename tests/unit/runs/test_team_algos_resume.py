@@ -10,6 +10,8 @@ from evolvent.core.config import with_fields
 from evolvent.core.folder import Interrupted
 from evolvent.evaluate.live import Live
 from evolvent.learn.checkpoint import latest
+from evolvent.learn.team import critic, joint
+from evolvent.learn.team.config import Joint
 from evolvent.runs.team import run as team
 from run_folders import Killed, begin, stable
 from toy_team import counters
@@ -45,11 +47,14 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
         monkeypatch.setattr(team, "pinned", lambda folder, spec: spec)
     hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
-    last = next(n for n in ("fit_state_critic", "learn_values", "learn", "improve_joint") if hasattr(module, n))
+    # the last that learns in an update: a function of the system, or one that it imports where it runs
+    places = [(module, name) for name in ("learn_values", "learn")]
+    places += [(joint, "improve_joint")] if issubclass(module.Config, Joint) else [(critic, "fit_state_critic")]
+    where, last = next(place for place in places if hasattr(*place))
     whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
     with Live(plain=True) as live:
         want = module.run(config, whole, live)
-        learn, calls = getattr(module, last), []
+        learn, calls = getattr(where, last), []
 
         def cut_short(*args, **named):
             calls.append(1)
@@ -59,7 +64,7 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
             return learn(*args, **named)
 
         with monkeypatch.context() as during:
-            during.setattr(module, last, cut_short)
+            during.setattr(where, last, cut_short)
             with pytest.raises(Killed if how == "killed" else Interrupted):
                 module.run(config, cut, live)
         assert latest(cut.path / "checkpoints").name == f"step-{4 if how == 'killed' else 5:09d}"
