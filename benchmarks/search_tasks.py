@@ -25,8 +25,8 @@ from evolvent.core.machine import provenance
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.formulas.statistics import mcnemar, student_interval, wilson
 from evolvent.models.served.acting import Served
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.outcome import chosen
 from evolvent.search import best_of_n, values
@@ -44,7 +44,9 @@ SHOWN = "shown"
 
 def samples(model, env, task, temperature, budget, paths, seed):
     """A search that drew samples, and its space."""
-    grower = Grower([env], Manner(Text()), Served(model, temperature), unit="answer", budget=Budget(tokens=budget))
+    grower = Grower(
+        [env], AttemptSettings(Text()), Served(model, temperature), unit="answer", budget=Budget(tokens=budget)
+    )
     draw = best_of_n.Config(paths=paths, parallel=1)
     return grower.grow([task], lambda search: best_of_n.run(search, draw), values.likelihood, seed=seed)
 

@@ -23,8 +23,8 @@ from evolvent.core.protocols import Completion, Engine, Request
 from evolvent.core.seeding import seed_tree
 from evolvent.models.served.acting import Served
 from evolvent.play.attempt import play
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Meter
 from evolvent.search.search import Moves, Search, State
@@ -127,7 +127,7 @@ def _measure(engine: Engine, renderer: Any, seed: int, tasks: int, parallel: int
     asked = worlds[0].tasks("heldout", tasks, seed)
 
     def start(i: int) -> Callable[[int], Any]:
-        return lambda limit: play(worlds[i], asked[i], Manner(renderer), seed=seed_tree(seed, i))
+        return lambda limit: play(worlds[i], asked[i], AttemptSettings(renderer), seed=seed_tree(seed, i))
 
     tree = Tree(tasks)
     space = Attempts(tree, [start(i) for i in range(tasks)], engine, [one.text for one in asked], longest=LONGEST)

@@ -23,7 +23,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_flow_group
 from evolvent.evaluate.live import Live
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
@@ -60,19 +60,19 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = replace(FLOW_GRPO, clip_low=config.clip_low, clip_high=config.clip_high, kl=config.kl)
     needs = Needs(base="it is the executor", compares=True)
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
-        run.manner = _manner(run.manner, config.profile)
+        run.attempt_settings = _settings(run.attempt_settings, config.profile)
         return learn(run, "flow_grpo", RULE, objective, grad_clip=config.grad_clip)
 
 
-def _manner(manner: Manner, profile: str) -> Manner:
+def _settings(settings: AttemptSettings, profile: str) -> AttemptSettings:
     """The planner speaks, and the frozen base carries it out; both see what was said before."""
     team = workflow((f"{PLANNER}:{profile}", EXECUTOR)).frozen(EXECUTOR)
-    return replace(manner, team=team, transcript=True)
+    return replace(settings, team=team, transcript=True)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     profile = str(folder.config["profile"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=(PLANNER,), manner=lambda manner: _manner(manner, profile)
+        Config, folder, live, episodes, env=env, adapters=(PLANNER,), settings=lambda s: _settings(s, profile)
     )

@@ -80,7 +80,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     level, unit = ("step", "action") if config.level == "action" else ("token", "token")
     needs = Needs(base=CRITIC, whole=config.level == "action")
     with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
-        run.manner = replace(run.manner, team=team)
+        run.attempt_settings = replace(run.attempt_settings, team=team)
         run.learners = lambda update: learners(team, config.interval, update)
         critic = run.critic(config.critic_lr, CLIP)
         return learn(
@@ -115,5 +115,5 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     team = workflow(folder.config["agents"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=team.names, manner=lambda manner: replace(manner, team=team)
+        Config, folder, live, episodes, env=env, adapters=team.names, settings=lambda s: replace(s, team=team)
     )

@@ -37,7 +37,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.credit import step_process_std, step_return_to_go
 from evolvent.evaluate.live import Live
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
@@ -76,7 +76,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     gains = step_process_std.Config(to_go=config.horizon == "end")
     objective = Objective(clip_low=config.clip, clip_high=config.clip)
     with open_language(config, folder, live, resume=resume, needs=Needs(words=True)) as run:
-        run.manner = _manner(run.manner, config)
+        run.attempt_settings = _settings(run.attempt_settings, config)
 
         def assign(episodes: Sequence[Episode]) -> Ledger:
             if run.update >= config.imitate:
@@ -92,11 +92,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen, as many rounds as in training."""
     config = Config(rounds=int(folder.config["rounds"]), shown=int(folder.config["shown"]))
-    return evaluate_language(Config, folder, live, episodes, env=env, manner=lambda manner: _manner(manner, config))
+    return evaluate_language(Config, folder, live, episodes, env=env, settings=lambda s: _settings(s, config))
 
 
-def _manner(manner: Manner, config: Config) -> Manner:
-    return replace(manner, world=lambda env: cast("Env", _Evolving(env, config.rounds, config.shown)))
+def _settings(settings: AttemptSettings, config: Config) -> AttemptSettings:
+    return replace(settings, world=lambda env: cast("Env", _Evolving(env, config.rounds, config.shown)))
 
 
 class _Evolving:

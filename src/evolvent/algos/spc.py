@@ -46,7 +46,7 @@ from evolvent.core.seeding import rng, seed_tree
 from evolvent.credit import step_return_to_go
 from evolvent.evaluate.live import Live, percent
 from evolvent.play.attempt import allowed
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.play.workflow import Member, Workflow
 from evolvent.runs.language.config import ClippedConfig, check_stages
@@ -113,7 +113,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         raise BadInput("games need a beginning, and verdicts token by token", got=got, expected=expected, where="spc")
     needs = Needs(labels=True, words=True, kinds=(LINES,))
     with open_language(config, folder, live, resume=resume, adapters=AGENTS, needs=needs) as run:
-        run.manner = _manner(run.manner)
+        run.attempt_settings = _settings(run.attempt_settings)
         critic = StepCritic(run.model, "critic", config.plan.style)
         for update in run.updates():
             games = _games(run, update)  # ACT and STEP
@@ -140,11 +140,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
     """Judge held-out steps with the newest checkpoint, frozen."""
-    return evaluate_language(Config, folder, live, episodes, env=env, adapters=AGENTS, manner=_manner)
+    return evaluate_language(Config, folder, live, episodes, env=env, adapters=AGENTS, settings=_settings)
 
 
-def _manner(manner: Manner) -> Manner:
-    return replace(manner, team=Workflow((Member("critic"),)), world=lambda env: cast("Env", Judging(env)))
+def _settings(settings: AttemptSettings) -> AttemptSettings:
+    return replace(settings, team=Workflow((Member("critic"),)), world=lambda env: cast("Env", Judging(env)))
 
 
 def objective(config: Config, agent: str) -> Objective:
@@ -181,7 +181,7 @@ def _play(run: LanguageRun, tasks: Sequence[Task], which: Sequence[tuple[Step, b
 
     def player(env: Env, task: Task, seed: int, group: str) -> Player:
         step, sneaks = given[group]
-        return game(env, task, step, run.manner.renderer, sneaks=sneaks, seed=seed, group=group)
+        return game(env, task, step, run.attempt_settings.renderer, sneaks=sneaks, seed=seed, group=group)
 
     played = run.copies.play(jobs, run.acting, player)
     played.check(f"of round {run.update + 1}")
@@ -250,7 +250,7 @@ def _examples(run: LanguageRun, update: int, times: int) -> list[Episode]:
     accepted; ``times`` less of them than there are games.
     """
     config: Any = run.config
-    by, out = run.manner.renderer, list[Episode]()
+    by, out = run.attempt_settings.renderer, list[Episode]()
     tasks = [task for task in run.tasks_of(update) for _ in range(config.group)][:: max(times, 1)]
     draws = rng(config.seed, "examples", run.update)
     for task, step in zip(tasks, _drawn(run, tasks, "examples", run.update), strict=True):

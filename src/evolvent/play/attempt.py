@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Env, Prompt, Renderer, Request, Task
 from evolvent.core.seeding import seed_tree
-from evolvent.play.manner import Budget, Manner
 from evolvent.play.recorder import Recorder
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.sight import Sight
 from evolvent.play.together import Player
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def play(
     env: Env,
     task: Task,
-    manner: Manner,
+    settings: AttemptSettings,
     *,
     seed: int,
     group: str = "",
@@ -39,7 +39,7 @@ def play(
     Args:
         env: the environment, used by this attempt alone.
         task: what to attempt.
-        manner: how.
+        settings: how it goes.
         seed: of the draws.
         group: attempts that are compared with one another.
         world: seed of the environment; the task's own by default.
@@ -48,19 +48,19 @@ def play(
     Raises:
         EnvError: the environment broke, or not even the first answer fits the budget.
     """
-    env = manner.world(env)
+    env = settings.world(env)
     turn = env.reset(task, task.seed if world is None else world)
     record = Recorder(env, task, turn, seed=seed, group=group)
-    episode, team = record.episode, manner.team.speaking
-    sight, stop = Sight(env, manner, episode, recalls=experience is not None), ""
+    episode, team = record.episode, settings.team.speaking
+    sight, stop = Sight(env, settings, episode, recalls=experience is not None), ""
     while not turn.done:
         said: dict[str, str] = {}
         for member in team:
             acts, draws = member is team[-1], seed_tree(seed, episode.n_steps)
             examples = experience.recall(turn, sight.key(turn), draws, said if acts else None) if experience else ""
             prompt = sight.prompt(member, turn, said, examples)
-            choices = allowed(manner.renderer, turn.admissible or ()) if acts else ()
-            room, stop = _room(record, manner.budget, prompt, choices)
+            choices = allowed(settings.renderer, turn.admissible or ()) if acts else ()
+            room, stop = _room(record, settings.budget, prompt, choices)
             if stop:
                 break
             answer = yield Request(prompt, draws, room, env.stop, choices, member.weights)  # ACT
@@ -83,7 +83,7 @@ def play(
     commands = turn.admissible or () if (stop or turn.truncated) and len(team) == 1 else ()
     if experience:
         experience.ended(turn)
-    return record.ends(turn, stop, allowed(manner.renderer, commands))
+    return record.ends(turn, stop, allowed(settings.renderer, commands))
 
 
 def allowed(renderer: Renderer, commands: Sequence[str]) -> tuple[Prompt, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Env, Prompt, Turn
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.workflow import Member
 
 
@@ -21,15 +21,15 @@ class Sight:
 
     Args:
         env: the environment.
-        manner: how attempts go.
+        settings: how attempts go.
         episode: where observations are recorded.
         recalls: whether memories are shown; situations are then written like the memory's keys, where those tell all.
     """
 
-    def __init__(self, env: Env, manner: Manner, episode: Episode, *, recalls: bool) -> None:
-        self._env, self._manner, self._episode, self._recalls = env, manner, episode, recalls
-        self._keeps = manner.transcript or getattr(env, "conversation", False)
-        self._tells = recalls or len(manner.team.members) > 1
+    def __init__(self, env: Env, settings: AttemptSettings, episode: Episode, *, recalls: bool) -> None:
+        self._env, self._settings, self._episode, self._recalls = env, settings, episode, recalls
+        self._keeps = settings.transcript or getattr(env, "conversation", False)
+        self._tells = recalls or len(settings.team.members) > 1
         self._past, self._context = "", None
 
     def key(self, turn: Turn) -> str:
@@ -42,10 +42,10 @@ class Sight:
             return self._told(member, turn, said, examples)
         going_on = self._context is not None and (self._keeps or turn.follows)
         if going_on:
-            new = self._manner.renderer.more(self._env, turn, cast("Prompt", self._context))
+            new = self._settings.renderer.more(self._env, turn, cast("Prompt", self._context))
             self._context = _join(cast("Prompt", self._context), new)
         else:
-            self._context = new = self._manner.renderer.first(self._env, turn)
+            self._context = new = self._settings.renderer.first(self._env, turn)
         self._observe(turn.observation, member, new, None if going_on else -1)
         return self._context
 
@@ -69,7 +69,7 @@ class Sight:
         head = f"{member.profile}\n\n" if member.profile else ""
         question, answer = self._env.labels
         seat = cast("Env", _Seat(self._env, head + self._env.instructions, (question, member.label or answer)))
-        prompt = self._manner.renderer.first(seat, shown, examples)
+        prompt = self._settings.renderer.first(seat, shown, examples)
         self._observe(shown.observation, member, prompt, -1)
         return prompt
 

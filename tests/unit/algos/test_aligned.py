@@ -14,8 +14,8 @@ from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.attempt import play
 from evolvent.play.experience import Use
-from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import run_players
 
 TASK = Task("new", "fetch the jar", "fetch", "heldout")
@@ -89,7 +89,7 @@ def attempted(memory, thoughts, task=TASK, budget=Budget(), scores=None, **how):
         prompts.extend(request.prompt for request in requests)
         return Served(model)(requests)
 
-    player = play(Rooms(), task, Manner(Text(), TEAM, budget), seed=0, experience=experience)
+    player = play(Rooms(), task, AttemptSettings(Text(), TEAM, budget), seed=0, experience=experience)
     (episode,) = run_players([player], engine)
     assert isinstance(episode, Episode)
     experience.reflect(episode, engine, Text())
@@ -268,7 +268,7 @@ def test_equal_commands_or_pairs_of_them_end_an_attempt(said, decisions):
     how = Alignment(history=0)
     task, model = TASK, Scripted(lambda prompt: "12", scores=scores)
     experience = Aligned(Back(), task, None, Use(), 0, False, {}, how)
-    player = play(Back(), task, Manner(Text(), TEAM, Budget(repeats=3)), seed=0, experience=experience)
+    player = play(Back(), task, AttemptSettings(Text(), TEAM, Budget(repeats=3)), seed=0, experience=experience)
     (episode,) = run_players([player], Served(model))
     assert isinstance(episode, Episode)
     assert next(turn) == decisions and episode.truncated and episode.stop == "repeats" and not episode.success

@@ -15,8 +15,8 @@ from evolvent.core.reward_kinds import reward_total
 from evolvent.credit import step_process_std
 from evolvent.envs.text import microwave
 from evolvent.evaluate.live import Live
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.language.config import Plan
 from language_runs import killed_in_update, rows
 from language_runs import start as started
@@ -73,8 +73,8 @@ def test_satori_learns_to_answer_again_and_better(writer, tmp_path, seed):
 
 
 def test_satori_shows_earlier_answers_and_pays_their_gain():
-    manner = satori._manner(Manner(Text()), satori.Config(rounds=3, shown=2))
-    world = manner.world(letters_env.make())
+    settings = satori._settings(AttemptSettings(Text()), satori.Config(rounds=3, shown=2))
+    world = settings.world(letters_env.make())
     turn, shown, paid = world.reset(world.tasks("train", 1, 0)[0]), [], []
     for said in ("b\nb\nb", "a\na\na", "b\na\nb", "a\na\na"):
         shown.append(turn.observation)
@@ -86,7 +86,7 @@ def test_satori_shows_earlier_answers_and_pays_their_gain():
 
 
 def test_satori_refuses_worlds_that_go_on_and_stages_that_never_come(writer, tmp_path):
-    world = satori._manner(Manner(Text()), satori.Config()).world(microwave.make(step_limit=3))
+    world = satori._settings(AttemptSettings(Text()), satori.Config()).world(microwave.make(step_limit=3))
     turn = world.reset(world.tasks("train", 1, 0)[0])
     with pytest.raises(BadInput, match="whole answers"):
         world.step((turn.admissible or ("",))[0])

@@ -19,8 +19,8 @@ from evolvent.evaluate.live import Live
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.attempt import play
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import run_players
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import note
@@ -307,7 +307,7 @@ def test_rules_over_tests_read_what_the_world_pays(world):
     task = square(world)
     right = BY_NAME["square_plus"].source(task.meta["n"])
     answers = [right, "def square_plus(x):\n    return 0", "nothing"]
-    players = [play(world, task, Manner(Text()), seed=i, group="g") for i in range(3)]
+    players = [play(world, task, AttemptSettings(Text()), seed=i, group="g") for i in range(3)]
     engines = [Served(Scripted({"*": answer})) for answer in answers]
     ended = [run_players([player], engine)[0] for player, engine in zip(players, engines, strict=True)]
     episodes = [episode for episode in ended if isinstance(episode, Episode)]

@@ -18,8 +18,8 @@ from evolvent.models.language import model as language
 from evolvent.models.served.acting import Served
 from evolvent.play.attempt import play
 from evolvent.play.experience import Use
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import renderer
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import run_players
 from evolvent.play.workflow import workflow
 from evolvent.runs.language.credit import Rule, credit_page
@@ -290,7 +290,7 @@ def says(script):
 def attempts(spec, n):
     copies = [envs.load(spec) for _ in range(n)]
     task = copies[0].tasks("train", 1, 0)[0]
-    return [play(env, task, Manner(Letters()), seed=i, group="g") for i, env in enumerate(copies)]
+    return [play(env, task, AttemptSettings(Letters()), seed=i, group="g") for i, env in enumerate(copies)]
 
 
 @pytest.mark.parametrize(("tool", "threads"), [("meet", 1), ("stand", 3)])
@@ -447,7 +447,9 @@ def test_a_team_sees_what_was_said_before_a_result(tmp_path):
     (task, *_) = env.tasks("train", 1, 0)
     team = workflow(["planner: Think.", "solver: Solve."])
     lines = iter(["use multiply", "multiply(4, 4)", "say it", "16"])
-    (episode,) = run_players([play(env, task, Manner(Letters(), team), seed=0, group="g")], says(lambda c: next(lines)))
+    (episode,) = run_players(
+        [play(env, task, AttemptSettings(Letters(), team), seed=0, group="g")], says(lambda c: next(lines))
+    )
     assert episode.outcomes == ["ok"]
     assert [node.agent for node in episode.nodes if node.kind == "tool"] == ["solver"], "who acts, calls"
     last = "".join(map(chr, episode.context_ids(3)))

@@ -12,8 +12,8 @@ from evolvent.core.protocols import Request
 from evolvent.models.language import model as language
 from evolvent.models.language.acting import Acting
 from evolvent.models.language.model import Row
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.search.grow import Grower
 from evolvent.search import mcts_rollout
 
@@ -110,7 +110,7 @@ def test_a_search_evaluates_what_is_in_its_tree(model):
         worlds = [envs.load("game24:shots=1") for _ in range(2)]
         grower = Grower(
             worlds,
-            Manner(Plain(model)),
+            AttemptSettings(Plain(model)),
             Acting(model, "sum"),
             (3,),
             4,
@@ -174,7 +174,7 @@ def test_a_search_over_listed_actions_is_the_same_and_reads_less(model, monkeypa
         seen = stepped(model, monkeypatch)
         grower = Grower(
             worlds,
-            Manner(Plain(model), transcript=True),
+            AttemptSettings(Plain(model), transcript=True),
             Acting(model, "sum"),
             (3,),
             4,

@@ -13,7 +13,7 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Task
 from evolvent.learn.tokens.batch import token_batch
 from evolvent.play.attempt import play
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import run_players
 from language_runs import rows, settings, start
 from run_folders import timeless
@@ -173,7 +173,7 @@ def attempt(env, answers, again=None, transcript=False):
     def answer(requests):
         return [Completion(text, np.array([ord(text)], np.int32), np.zeros(1, np.float32)) for text in (next(said),)]
 
-    player = play(env, Task("t", "Count."), Manner(Letters(), transcript=transcript), seed=1, group="g")
+    player = play(env, Task("t", "Count."), AttemptSettings(Letters(), transcript=transcript), seed=1, group="g")
     (result,) = run_players([player if again is None else branched(player, *again)], answer)
     if isinstance(result, EnvError):
         raise result

@@ -10,7 +10,7 @@ from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Request, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total, rewards_of
 from evolvent.play.attempt import allowed, play
-from evolvent.play.manner import Budget, Manner
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import run_players
 
 
@@ -75,7 +75,7 @@ def says_what_it_sees(requests):
 
 
 def attempt(env, **settings):
-    return play(env, Task("t", "count"), Manner(Letters(), **settings), seed=1, group="g")
+    return play(env, Task("t", "count"), AttemptSettings(Letters(), **settings), seed=1, group="g")
 
 
 def text(ids):
@@ -150,9 +150,9 @@ def test_an_allowed_action_is_said_whole_or_not_at_all():
         return [Completion("", c, np.zeros(6), choice=int(chr(c[0]))) for c in ids]
 
     env = Countdown(commands=True)  # its own answers have 4 tokens
-    (whole,) = run_players([play(env, Task("t", ""), Manner(Long()), seed=0)], choose)
+    (whole,) = run_players([play(env, Task("t", ""), AttemptSettings(Long()), seed=0)], choose)
     assert whole.success and rooms == [6, 6, 6]
-    cut = play(env, Task("t", ""), Manner(Long(), budget=Budget(tokens=10)), seed=0)
+    cut = play(env, Task("t", ""), AttemptSettings(Long(), budget=Budget(tokens=10)), seed=0)
     (cut,) = run_players([cut], choose)
     assert cut.n_steps == 1 and cut.truncated
 
@@ -202,7 +202,9 @@ def test_draws_do_not_depend_on_who_waits_together():
             return says_what_it_sees(requests)
 
         run_players(
-            [play(Countdown(), Task("t", ""), Manner(Letters()), seed=s) for s in range(n)], note, workers=workers
+            [play(Countdown(), Task("t", ""), AttemptSettings(Letters()), seed=s) for s in range(n)],
+            note,
+            workers=workers,
         )
         return set(seen)
 

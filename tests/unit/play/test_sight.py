@@ -8,8 +8,8 @@ from evolvent.memory.memory import Memory
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.experience import Use
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.memory.attempt import Agent, attempt
 
 
@@ -26,7 +26,11 @@ def prompts_of(env, task, answers, memory):
         return float(command in answers)
 
     done = attempt(
-        env, task, Agent(Served(Scripted(answer, scores=score)), use=Use(), manner=Manner(Text())), memory, seed=0
+        env,
+        task,
+        Agent(Served(Scripted(answer, scores=score)), use=Use(), settings=AttemptSettings(Text())),
+        memory,
+        seed=0,
     )
     done.learn()
     return seen, done

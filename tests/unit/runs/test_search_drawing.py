@@ -8,8 +8,8 @@ import pytest
 from evolvent.core.protocols import Completion
 from evolvent.envs.text import chain
 from evolvent.evaluate.pages.draw import draw
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.account.trees import trees
 from evolvent.runs.search.drawing import drawn
 from evolvent.runs.search.grow import Grower
@@ -55,7 +55,7 @@ class Doubts:
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_the_first_wrong_line_and_the_first_doubted_one_are_marked(wrong):
-    grower = Grower([ENV], Manner(Text()), says(wrong), widths=(1,), longest=20)
+    grower = Grower([ENV], AttemptSettings(Text()), says(wrong), widths=(1,), longest=20)
     search, space = grower.grow(
         [TASK], lambda s: best_of_n.run(s, best_of_n.Config(paths=1)), Doubts(0.9, 0.2, 0.1), seed=0
     )
@@ -74,6 +74,6 @@ def test_the_first_wrong_line_and_the_first_doubted_one_are_marked(wrong):
 
 @pytest.mark.parametrize("moves", [{"engine": says(-1)}, {"engine": says(0), "unit": "answer"}])
 def test_a_right_answer_and_moves_that_are_no_lines_have_no_wrong_line(moves):
-    grower = Grower([ENV], Manner(Text()), widths=(1,), longest=20, **moves)
+    grower = Grower([ENV], AttemptSettings(Text()), widths=(1,), longest=20, **moves)
     search, space = grower.grow([TASK], lambda s: best_of_n.run(s, best_of_n.Config(paths=1)), seed=0)
     assert not any(node["wrong"] for node in drawn(search, space, 0, search.of(0)[0], "x")["nodes"])

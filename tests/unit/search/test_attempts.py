@@ -12,9 +12,9 @@ from evolvent.core.protocols import Completion, Task, Turn
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
 from evolvent.play.attempt import play
-from evolvent.play.manner import Budget as Limits
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
+from evolvent.play.settings import Budget as Limits
 from evolvent.runs.search.outcome import chosen
 from evolvent.search import beam, best_of_n, bfs_v, cot_sc, dfsdt, mcts_alpha, mcts_rollout, rap, rstar, values
 from evolvent.search.attempts import Attempts
@@ -90,12 +90,12 @@ class Writer:
         return out
 
 
-def of(env, questions, engine, *, unit="line", value=flat, comparable=False, manner=None, **more):
+def of(env, questions, engine, *, unit="line", value=flat, comparable=False, settings=None, **more):
     tree = Tree(len(questions))
 
     def start(question):
         def begin(limit):
-            how = Manner(Text(), budget=Limits(turns=limit)) if manner is None else manner(limit)
+            how = AttemptSettings(Text(), budget=Limits(turns=limit)) if settings is None else settings(limit)
             return play(env(), Task(f"t{question}", question), how, seed=7, group=question)
 
         return begin

@@ -8,9 +8,9 @@ from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.models.served.acting import Served
 from evolvent.play.attempt import play
-from evolvent.play.manner import Budget as Limits
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
+from evolvent.play.settings import Budget as Limits
 from evolvent.search import beam, best_of_n, bfs_v, dfsdt, mcts_alpha, mcts_rollout, rap, rstar, values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
@@ -47,7 +47,7 @@ def of(breaks: str, **more: Any) -> tuple[Search, Attempts]:
     tree, env = Tree(1), Walk(breaks)
 
     def begin(limit: int):
-        how = Manner(Text(), budget=Limits(turns=limit))
+        how = AttemptSettings(Text(), budget=Limits(turns=limit))
         return play(env, Task("t", "go"), how, seed=7, group="t")  # type: ignore[arg-type]
 
     space = Attempts(tree, [begin], Served(None), ["go"])

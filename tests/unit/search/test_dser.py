@@ -8,8 +8,8 @@ from evolvent.core.protocols import Completion
 from evolvent.core.reward_kinds import rewards_of
 from evolvent.envs.text import chain, microwave
 from evolvent.formulas.two_state import revisions, right_after
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.search.grow import Grower
 from evolvent.search import dser
 
@@ -42,7 +42,7 @@ def writer(p, q, asked):
 def chains(p, q, config):
     asked = []
     world = dser.world(ENV, config)
-    grower = Grower([world], Manner(Text()), writer(p, q, asked), widths=(1,), longest=20, unit="answer")
+    grower = Grower([world], AttemptSettings(Text()), writer(p, q, asked), widths=(1,), longest=20, unit="answer")
     search, space = grower.grow([TASK], lambda s: dser.run(s, config), seed=0)
     episodes = [space.episode(path.leaf) for path in search.of(0)]
     return [one for one in episodes if one is not None], asked

@@ -11,8 +11,8 @@ from evolvent.core.protocols import Completion
 from evolvent.core.reward_kinds import reward_total, rewards_of
 from evolvent.envs.text import chain, microwave
 from evolvent.evaluate.pages.draw import draw
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.account.trees import trees
 from evolvent.runs.search.drawing import drawn
 from evolvent.runs.search.grow import Grower
@@ -64,7 +64,7 @@ def right(question, said):
 def grown(by, config, tasks=TASKS, **how):
     asked = []
     worlds = [chain.make(4, digits=1) for _ in tasks]
-    grower = Grower(worlds, Manner(Text()), writer(asked, **how), widths=(1,), longest=60, unit="answer")
+    grower = Grower(worlds, AttemptSettings(Text()), writer(asked, **how), widths=(1,), longest=60, unit="answer")
     search, space = grower.grow(tasks, lambda s: by.run(s, config), seed=0, verifier=share)
     return search, space, asked
 
@@ -141,7 +141,7 @@ def test_worlds_of_several_actions_keep_the_plan_in_every_prompt():
             for r in requests
         ]
 
-    grower = Grower([world], Manner(Text()), engine, widths=(1,), unit="answer")
+    grower = Grower([world], AttemptSettings(Text()), engine, widths=(1,), unit="answer")
     config = se_agent.Config(paths=3, population=1)
     search, space = grower.grow(world.tasks("train", 1, 0), lambda s: se_agent.run(s, config), seed=0)
     first, second, *_ = attempts(search, space)

@@ -63,8 +63,8 @@ from evolvent.formulas.creative import (
 from evolvent.memory.items import Recall, Recalled
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
-from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import run_players
 from evolvent.runs.memory import cursor
 from evolvent.runs.shell import Shell
@@ -226,8 +226,8 @@ def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, 
     for item in one.shown:
         text += f"\n{seat.env.advice(item.kind, item.key, item.body)}"
     task = Task(f"games/{mechanic.name}#{seed}", text, mechanic.name, meta={"page": page})
-    manner = Manner(Text(), budget=Budget(answer=config.tokens))
-    player = play(seat.env, task, manner, seed=seed, group=mechanic.name, experience=one)
+    settings = AttemptSettings(Text(), budget=Budget(answer=config.tokens))
+    player = play(seat.env, task, settings, seed=seed, group=mechanic.name, experience=one)
     (episode,) = run_players([player], seat.ask)
     if isinstance(episode, Exception):
         raise episode

@@ -51,8 +51,8 @@ from evolvent.formulas.refinement import GAIN, Running, draft_reward, refine_rew
 from evolvent.memory.policies import preset
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
-from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import run_players
 from evolvent.runs.memory import cursor
 from evolvent.runs.shell import Shell
@@ -217,11 +217,11 @@ def _attempt(
         text += f"\n{env.advice(item.kind, item.key, item.body)}"
     text += f"\n{env.advice('practice', '', config.lesson)}" if config.lesson else ""
     seed = seed_tree(config.seed, "attempt", number)
-    manner = Manner(Text(), budget=Budget(answer=config.tokens))
+    settings = AttemptSettings(Text(), budget=Budget(answer=config.tokens))
     player = play(
         env,
         Task(f"{work.name}#{number}", text, work.name),
-        manner,
+        settings,
         seed=seed,
         group=work.name,
         world=seed,

@@ -58,8 +58,8 @@ def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
         return _attempt(env, task, seed, group, next(turns))
 
     def _attempt(env: Env, task: Task, seed: int, group: str, budget: int) -> Player:
-        manner = replace(run.manner, renderer=Granting(run.manner.renderer, budget))
-        episode = yield from play(env, task, manner, seed=seed, group=group)
+        settings = replace(run.attempt_settings, renderer=Granting(run.attempt_settings.renderer, budget))
+        episode = yield from play(env, task, settings, seed=seed, group=group)
         episode.budget_tokens = budget
         return episode
 

@@ -45,7 +45,7 @@ from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.play.experience import Use
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.workflow import SOLO
 from evolvent.runs.memory.attempt import Agent, Attempt
 from evolvent.runs.memory.lifelong import Item, Stream, run_stream
@@ -165,15 +165,15 @@ class Muse:
     def agent(self, *, guide: bool, retry: bool = False) -> Agent:
         """One that has the stores or not; a second try has patterns, instructions and the analysis, but no guide."""
         if not guide:
-            return Agent(self.first, self.model, Use(how="none"), Manner(self.renderer, SOLO))
+            return Agent(self.first, self.model, Use(how="none"), AttemptSettings(self.renderer, SOLO))
         if not retry:
             self.analysis.words = ""
         items = self.memory.items()
         told = {item.key: item.body for item in items if item.kind == TOOL}
         # where nothing is written nobody reads
         team = TEAM if not retry and any(item.kind == PROCEDURE for item in items) else SOLO
-        manner = Manner(self.renderer, team, world=lambda env: cast("Env", Instructed(env, told)))
+        settings = AttemptSettings(self.renderer, team, world=lambda env: cast("Env", Instructed(env, told)))
         how = Reading(self.config.read, self.config.chars, self.config.words)
         last = retry or not self.config.retry
         made = functools.partial(Guided, how=how, analysis=self.analysis, retry=retry, last=last)
-        return Agent(self.again if retry else self.first, self.model, Use(), manner, made)
+        return Agent(self.again if retry else self.first, self.model, Use(), settings, made)

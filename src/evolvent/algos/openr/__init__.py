@@ -185,7 +185,7 @@ def _labelled(run: LanguageRun, config: Config, seed: int, how: omega.Config) ->
     tasks = drawn(run.env, config.questions, seed)
     if config.labels == "mutants":
         run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")
-        told = labelled_lines(run.env, run.manner.renderer, run.model.decode, tasks)
+        told = labelled_lines(run.env, run.attempt_settings.renderer, run.model.decode, tasks)
         return told, {"states": len(told), "right": int(sum(label for _, label in told)), "questions": len(tasks)}
     rows, estimates, samples, bisected, tokens = dict[bytes, Row](), 0, 0, 0, 0
     run.live.status(f"labelling the steps of {len(tasks)} questions")

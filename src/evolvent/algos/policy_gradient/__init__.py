@@ -115,7 +115,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         )
     with open_language(config, folder, live, resume=resume, adapters=names, needs=needs) as run:
         if team is not None:
-            run.manner = replace(run.manner, team=team)
+            run.attempt_settings = replace(run.attempt_settings, team=team)
         critic = run.critic(config.critic_lr, 0.2) if with_critic else None
         recorded = sampled(run, found_attempts)
         return learn(
@@ -188,5 +188,5 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
         return evaluate_language(Config, folder, live, episodes, env=env)
     team = workflow(folder.config["agents"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=team.names, manner=lambda manner: replace(manner, team=team)
+        Config, folder, live, episodes, env=env, adapters=team.names, settings=lambda s: replace(s, team=team)
     )

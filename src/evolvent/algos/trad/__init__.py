@@ -52,7 +52,7 @@ from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.play.experience import Use
-from evolvent.play.manner import Budget, Manner
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.runs.broken import Lately
 from evolvent.runs.memory import cursor
 from evolvent.runs.memory.attempt import Agent
@@ -201,7 +201,7 @@ def _opened(
         assert model is not None
         engine, renderer = answering(model, config.temperature)
         budget = Budget(answer=max(config.words, env.max_tokens), repeats=config.repeats)
-        yield env, Agent(engine, model.name, Use(), Manner(renderer, TEAM, budget)), memory, planned
+        yield env, Agent(engine, model.name, Use(), AttemptSettings(renderer, TEAM, budget)), memory, planned
 
 
 def _plan(config: Config, env: Env) -> tuple[list[Expert], list[Item]]:
@@ -258,7 +258,7 @@ def _aligned(config: Config, agent: Agent, memory: Memory, env: Env, live: Live)
         config.chars,
     )
     made = functools.partial(Aligned, library=library, how=how)
-    return Agent(agent.engine, agent.name, agent.use, agent.manner, made)
+    return Agent(agent.engine, agent.name, agent.use, agent.settings, made)
 
 
 # ------------------------------------------------------------------------------------------------ thoughts
@@ -354,7 +354,7 @@ def _thought(
     text = f"{HEAD}{''.join(shown)}Task: {task.text}\n{before}{question}: {situation}\n{answer}: {action}\n{THINKER}:"
     tokens = prompt_tokens = 0
     for begin in ("", " I"):
-        prompt = agent.manner.renderer.plain(text + begin)
+        prompt = agent.settings.renderer.plain(text + begin)
         seed = seed_tree(config.seed, "thought", task.id, i, begin)
         (said,) = agent.engine([Request(prompt, seed, config.words, ("\n",), adapter=None)])
         tokens, prompt_tokens = tokens + len(said.token_ids), prompt_tokens + said.prompt_tokens

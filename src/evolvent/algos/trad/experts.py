@@ -16,8 +16,8 @@ from evolvent.core.protocols import Completion, Env, Request, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.play.attempt import play
 from evolvent.play.experience import Experience, Use
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import run_players
 
 Expert = tuple[Task, "Episode | None"]
@@ -58,7 +58,7 @@ def play_expert(env: Any, task: Task, seed: int) -> Episode:
     """
     commands = env.expert(task)
     alone = Experience(env, task, None, Use(how="none"), seed=seed, learns=False)
-    player = play(env, task, Manner(Text()), seed=seed, group=task.id, world=seed, experience=alone)
+    player = play(env, task, AttemptSettings(Text()), seed=seed, group=task.id, world=seed, experience=alone)
     (episode,) = run_players([player], _Reader(commands, task.id))
     if isinstance(episode, EnvError):
         raise episode

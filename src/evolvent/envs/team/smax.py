@@ -1,4 +1,4 @@
-"""SMAX (JaxMARL): battles in the manner of StarCraft, computed by jax for all copies at once.
+"""SMAX (JaxMARL): battles like those of StarCraft, computed by jax for all copies at once.
 
 Rutherford et al., "JaxMARL: Multi-Agent RL Environments and Algorithms in JAX", 2023, against its scripted enemy.
 Variants are its maps: 3m, 2s3z, 3s5z, 8m, 5m_vs_6m, 27m_vs_30m, smacv2_5_units, … Units die (``active_BA``), and a unit

@@ -13,7 +13,7 @@ from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.core.rounding import differ
 from evolvent.formulas.statistics import clustered_bootstrap
-from evolvent.play.manner import as_it_is
+from evolvent.play.settings import as_it_is
 from evolvent.runs.language.baselines import borrowed, play, random_command
 
 
@@ -90,7 +90,7 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
 
 def random_play(spec: str, tasks: Sequence[Task], seed: int, world: Callable[[Env], Env] = as_it_is) -> dict[str, Any]:
     """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
-    answers to other tasks, or none where tasks do not carry theirs. ``world`` is what agents meet (``Manner.world``).
+    answers to other tasks, or none where tasks do not carry theirs. ``world``: as in ``AttemptSettings``.
     """
     env = world(envs.load(spec))
     try:

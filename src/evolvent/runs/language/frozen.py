@@ -12,7 +12,7 @@ from evolvent.core.config import from_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, count, interval, judged_on, percent
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.evaluation import random_play
 from evolvent.runs.language.run import open_language
@@ -29,7 +29,7 @@ def evaluate_language(
     *,
     env: str = "",
     adapters: Sequence[str] = ("policy",),
-    manner: Callable[[Manner], Manner] = lambda manner: manner,
+    settings: Callable[[AttemptSettings], AttemptSettings] = lambda settings: settings,
 ) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
 
@@ -40,7 +40,7 @@ def evaluate_language(
         episodes: held-out tasks; as many as in the run's own evaluations by default.
         env: another environment than the run's.
         adapters: as given to ``open_language``.
-        manner: how attempts go, given how those of one agent do.
+        settings: how attempts go, given how those of one agent do.
 
     Returns:
         The content of ``eval.json``.
@@ -71,11 +71,11 @@ def evaluate_language(
             run.memory.aside(Path(aside))
             parts["memory"] = run.memory
         state = checkpoint.load(newest, parts)
-        run.manner = manner(run.manner)
+        run.attempt_settings = settings(run.attempt_settings)
         live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
         played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
         tasks = repeated(run.heldout, plan.eval_tasks)
-        chance = random_play(run.copies.spec, tasks, config.seed, run.manner.world)
+        chance = random_play(run.copies.spec, tasks, config.seed, run.attempt_settings.world)
     _show({**played, "random actions": chance}, f"{config.env}, weights frozen after update {state['update']}", live)
     return {
         "algo": folder.manifest()["algo"],

@@ -25,7 +25,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import Policy, preset, rule_of
 from evolvent.play.attempt import play
 from evolvent.play.experience import Experience, Use
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.runs.language.config import Plan
 from evolvent.runs.memory.summary import top_memories
@@ -63,15 +63,15 @@ class LanguageMemory:
         self._pending: list[tuple[Episode, Experience]] = []
         self._opened: Memory | None = None
 
-    def play(self, env: Env, task: Task, manner: Manner, *, seed: int, group: str, learns: bool) -> Player:
+    def play(self, env: Env, task: Task, settings: AttemptSettings, *, seed: int, group: str, learns: bool) -> Player:
         """One attempt with what is remembered in sight; with ``learns`` it will be settled by ``settle``."""
         experience = Experience(env, task, self._memory, self._use, seed=seed, learns=learns)
-        episode = yield from play(env, task, manner, seed=seed, group=group, experience=experience)
+        episode = yield from play(env, task, settings, seed=seed, group=group, experience=experience)
         if learns:
             self._pending.append((episode, experience))
         return episode
 
-    def settle(self, engine: Engine, manner: Manner, ledger: Ledger) -> dict[str, float]:
+    def settle(self, engine: Engine, settings: AttemptSettings, ledger: Ledger) -> dict[str, float]:
         """Settle all attempts since the last call, write their lessons, and enter the credit of memories in a ledger.
 
         The credit of (attempt, memory) is the change of the memory's value that the attempt caused, in units of reward.
@@ -82,7 +82,7 @@ class LanguageMemory:
         # in an order that does not depend on who was answered first
         pending = sorted(self._pending, key=lambda one: (one[0].group, one[0].seed))
         for episode, experience in pending:
-            experience.reflect(episode, engine, manner.renderer)
+            experience.reflect(episode, engine, settings.renderer)
         with self._memory.transaction():  # no model is called in it
             for _, experience in pending:
                 experience.learn()

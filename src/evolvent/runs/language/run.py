@@ -18,8 +18,8 @@ from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live, count
 from evolvent.play.attempt import play
-from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import renderer
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import Player
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.copies import Copies, Played, PlayerOf
@@ -53,7 +53,7 @@ class LanguageRun:
         copies: of the environment.
         heldout: the tasks of evaluations.
         shell: clock, updates, checkpoints; ``clock`` and ``keep`` are its.
-        manner: how attempts go; one agent at first.
+        attempt_settings: how attempts go; one agent at first.
         learners: number of an update → whose weights move in it; all at first.
         memory: what learns beside the weights, where ``plan.memory`` asks for it.
         acting: how the model decides while it learns.
@@ -78,7 +78,7 @@ class LanguageRun:
         self.config, self.model, self.folder, self.live = config, model, folder, live
         plan = config.plan
         budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
-        self.manner = Manner(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
+        self.attempt_settings = AttemptSettings(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
         self.copies = Copies(begin.spec, begin.env, config.plan.workers)
         self.learners: Callable[[int], Sequence[str]] = lambda _: tuple(adapters)
         self._tasks, self.heldout = begin.tasks, begin.heldout
@@ -138,7 +138,7 @@ class LanguageRun:
         """``group`` attempts at each of ``prompts`` tasks; those whose environment broke are left out and counted.
 
         Args:
-            player: how an attempt goes, where ``manner`` does not say it.
+            player: how an attempt goes, where ``attempt_settings`` does not say it.
             again: 1, 2, … for further draws of tasks within an update.
             which: numbers (task, attempt) of those to make, all by default.
 
@@ -169,10 +169,10 @@ class LanguageRun:
         return not self._waited
 
     def attempt(self, env: Env, task: Task, seed: int, group: str, *, learns: bool = True) -> Player:
-        """One attempt as ``manner`` says, with memories in sight where there are any; frozen unless it ``learns``."""
+        """One attempt by ``attempt_settings``, with memories where there are any; frozen unless it ``learns``."""
         if self.memory is None:
-            return play(env, task, self.manner, seed=seed, group=group)
-        return self.memory.play(env, task, self.manner, seed=seed, group=group, learns=learns)
+            return play(env, task, self.attempt_settings, seed=seed, group=group)
+        return self.memory.play(env, task, self.attempt_settings, seed=seed, group=group, learns=learns)
 
     def improve(
         self,
@@ -248,7 +248,7 @@ class LanguageRun:
         """
         self.attempts += len(episodes)
         self.sampled += sampled_tokens(episodes)
-        settled = {} if self.memory is None else self.memory.settle(self.acting, self.manner, ledger)
+        settled = {} if self.memory is None else self.memory.settle(self.acting, self.attempt_settings, ledger)
         row = update_row(episodes, self._played, self.shell.seconds)
         self._played = Played()
         row = self.shell.log(self.attempts, row, values | settled)
@@ -323,7 +323,9 @@ class LanguageRun:
             self.memory.forget()
         self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
         tasks = repeated(self.heldout, self.config.plan.eval_tasks)
-        self.folder.log(0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed, self.manner.world))
+        self.folder.log(
+            0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed, self.attempt_settings.world)
+        )
         self.evaluate()
 
     def _play(self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf) -> Played:

@@ -34,7 +34,7 @@ def trees(
     """The trees of some tasks, grown by the policy as it is, batch by batch.
 
     Args:
-        run: whose policy, worlds and manner.
+        run: whose policy, worlds and settings of attempts.
         tasks: to search.
         by: the search with its settings.
         value: what states are worth.
@@ -47,7 +47,7 @@ def trees(
         batch = tasks[start : start + TOGETHER]
         grower = Grower(
             run.copies.some(len(batch)),
-            run.manner,
+            run.attempt_settings,
             run.acting,
             widths,
             longest,

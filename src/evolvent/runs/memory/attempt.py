@@ -13,8 +13,8 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.recall import Recalled
 from evolvent.play.attempt import play
 from evolvent.play.experience import Experience, Learns, Use
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import run_players
 
 
@@ -28,7 +28,7 @@ class Agent:
     """Of the model, for reports."""
     use: Use = field(default_factory=Use)
     """Of the memory."""
-    manner: Manner = field(default_factory=lambda: Manner(Text()))
+    settings: AttemptSettings = field(default_factory=lambda: AttemptSettings(Text()))
     """How attempts go: prompts in a form that the engine reads, one agent or several, limits."""
     experience: Callable[..., Learns] = Experience
     """Makes the part of an attempt that recalls and learns: ``Experience``, or what is called as it is."""
@@ -76,7 +76,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
     """
     started, counted = time.perf_counter(), _Counting(agent.engine)
     experience = agent.experience(env, task, memory, agent.use, seed=seed, learns=learn)
-    player = play(env, task, agent.manner, seed=seed, group=task.id, world=seed, experience=experience)
+    player = play(env, task, agent.settings, seed=seed, group=task.id, world=seed, experience=experience)
     try:
         (episode,) = run_players([player], counted)
     except EnvError as broke:  # what answers may be a world of its own
@@ -85,7 +85,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
     if isinstance(episode, EnvError):
         episode = Episode(task.id, env=env.name, seed=seed, group=task.id, meta={"kind": task.kind})
         episode.end(truncated=True, valid=False, stop="broken")
-    lesson = "" if error else experience.reflect(episode, agent.engine, agent.manner.renderer)
+    lesson = "" if error else experience.reflect(episode, agent.engine, agent.settings.renderer)
     steps = experience.steps
     last = steps[-1] if steps else None
     recall = last.recall if last else None

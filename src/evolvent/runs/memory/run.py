@@ -19,8 +19,8 @@ from evolvent.memory.policies import preset_for
 from evolvent.memory.rule import Policy, rule_of
 from evolvent.models.served.acting import Served
 from evolvent.play.experience import Use
-from evolvent.play.manner import Budget, Manner
 from evolvent.play.renderers import Plain, Text
+from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.workflow import SOLO, workflow
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, run_stream, show, tasks_of
@@ -198,8 +198,8 @@ def _opened(
     opening = opened(config, folder, live, wanted, resume=resume, model=model, prepare=lambda env: tried(env, config))
     with opening as (env, model, memory, _):
         engine, renderer = answering(model, config.temperature)
-        manner = Manner(renderer, team, budget, plan.transcript)
-        agent = Agent(engine, "none" if model is None else model.name, use, manner)
+        settings = AttemptSettings(renderer, team, budget, plan.transcript)
+        agent = Agent(engine, "none" if model is None else model.name, use, settings)
         yield env, agent, memory
 
 

@@ -13,7 +13,7 @@ from evolvent.core.protocols import Engine, Env, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.returns import lambda_returns
 from evolvent.play.attempt import play
-from evolvent.play.manner import Manner
+from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.runs.broken import FEWEST, check_broken
 from evolvent.search.attempts import Attempts, Decode, Start, Unit
@@ -29,7 +29,7 @@ class Grower:
 
     Attributes:
         worlds: copies of the environment, one a task.
-        manner: how attempts go.
+        settings: how attempts go.
         engine: answers.
         widths, longest, unit: moves at each depth; tokens of one; what one is (``search.attempts``).
         budget: of each task.
@@ -39,7 +39,7 @@ class Grower:
     """
 
     worlds: Sequence[Env]
-    manner: Manner
+    settings: AttemptSettings
     engine: Engine
     widths: tuple[int, ...] = (8,)
     longest: int = 64
@@ -94,9 +94,9 @@ class Grower:
         own, kinds = seed_tree(seed, "search", task.id), dict[str, None]()
 
         def start(limit: int, ask: str = "") -> Player:
-            limits = replace(self.manner.budget, turns=limit or self.manner.budget.turns)
+            limits = replace(self.settings.budget, turns=limit or self.settings.budget.turns)
             world = planned(env, ask, tuple(kinds)) if ask else env
-            episode = yield from play(world, task, replace(self.manner, budget=limits), seed=own, group=task.id)
+            episode = yield from play(world, task, replace(self.settings, budget=limits), seed=own, group=task.id)
             kinds.update(dict.fromkeys(k for k, paid in episode.rewards_by_kind.items() if isinstance(paid, list)))
             return episode
 

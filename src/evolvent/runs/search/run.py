@@ -17,8 +17,8 @@ from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.models.served.acting import Served
-from evolvent.play.manner import Manner
 from evolvent.play.renderers import Plain, Text
+from evolvent.play.settings import AttemptSettings
 from evolvent.runs.search.config import (
     WHICH,
     SearchConfig,
@@ -166,7 +166,7 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat)
     worlds = [module.world(env, settings) for env in seat.worlds] if hasattr(module, "world") else seat.worlds
     grower = Grower(
         worlds,
-        Manner(seat.renderer),
+        AttemptSettings(seat.renderer),
         seat.engines(getattr(module, "TEMPERATURE", config.temperature)),
         config.widths,
         config.longest,

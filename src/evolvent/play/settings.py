@@ -54,7 +54,7 @@ def as_it_is(env: Env) -> Env:
 
 
 @dataclass(frozen=True)
-class Manner:
+class AttemptSettings:
     """How attempts go: what prompts look like, who decides, and the limits."""
 
     renderer: Renderer
