@@ -40,7 +40,7 @@ from evolvent.models.language.acting import Acting
 from evolvent.play.renderers import Plain
 from evolvent.runs.language.searching import line_ends
 from evolvent.runs.search.outcome import chosen
-from evolvent.runs.search.run import Seat, searched
+from evolvent.runs.search.run import Backend, searched
 
 RESULT, COMMAND = Path(__file__).parent / "results" / "search_prm_labels.json", "python benchmarks/search_prm_labels.py"
 ENV, LINES, SEEDS = "chain:steps=4,digits=1", 4, (0, 1, 2)
@@ -208,7 +208,7 @@ def decoded(policy, prm, renderer, seed):
     worlds, out = [envs.load(ENV) for _ in range(32)], {}
     tasks = worlds[0].tasks("heldout", TASKS, seed)
     engines = lambda temperature: Acting(policy, "sum", temperature)  # noqa: E731
-    seat = Seat("policy", engines, renderer, policy.decode, worlds, prm, policy.keeping)
+    backend = Backend("policy", engines, renderer, policy.decode, worlds, prm, policy.keeping)
     config = with_fields(
         search.Config(),
         env=ENV,
@@ -222,7 +222,7 @@ def decoded(policy, prm, renderer, seed):
     )
     for name, ways in ({"greedy": ("last_max",)} | WAYS).items():
         for start in range(0, TASKS, 32):
-            found, space = searched(name, tasks[start : start + 32], config, seat)
+            found, space = searched(name, tasks[start : start + 32], config, backend)
             for task in range(32):
                 for how in ways:
                     one = chosen(found, space, task, how)

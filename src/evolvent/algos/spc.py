@@ -60,7 +60,7 @@ from evolvent.runs.search.step_critic import (
     CRITIC,
     VERDICTS,
     Judging,
-    Seat,
+    PromptHead,
     Step,
     StepCritic,
     labelled_steps,
@@ -75,7 +75,7 @@ PAPER = "arXiv 2504.19162"
 LEVELS = ("step",)
 STATUS = "lightly tested"
 AGENTS = ("critic", "sneaky")
-SNEAKY = Seat("Change the last step so that it is wrong and looks right.\n\n", ("Solution", "Changed step"))
+SNEAKY = PromptHead("Change the last step so that it is wrong and looks right.\n\n", ("Solution", "Changed step"))
 RULE = Rule.of(step_return_to_go, "game", "1 for the winner, -1 for the loser", step_return_to_go.Config(gamma=0.0))
 
 

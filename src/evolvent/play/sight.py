@@ -68,8 +68,8 @@ class Sight:
         shown = replace(turn, observation=self._past + _lines(situation, heard))
         head = f"{member.profile}\n\n" if member.profile else ""
         question, answer = self._env.labels
-        seat = cast("Env", _Seat(self._env, head + self._env.instructions, (question, member.label or answer)))
-        prompt = self._settings.renderer.first(seat, shown, examples)
+        env = _Introduced(self._env, head + self._env.instructions, (question, member.label or answer))
+        prompt = self._settings.renderer.first(cast("Env", env), shown, examples)
         self._observe(shown.observation, member, prompt, -1)
         return prompt
 
@@ -88,7 +88,7 @@ def _join(before: Prompt, after: Prompt) -> Prompt:
 
 
 @dataclass(frozen=True)
-class _Seat:
+class _Introduced:
     """An environment as one agent is introduced to it."""
 
     env: Env

@@ -12,7 +12,7 @@ import pytest
 
 from evolvent import Memory
 from evolvent.algos import evokernel
-from evolvent.algos.evokernel import seat
+from evolvent.algos.evokernel import session
 from evolvent.algos.evokernel.words import PRACTICES, TEMPLATES, lesson_of
 from evolvent.cli import main
 from evolvent.core import config as configs
@@ -101,15 +101,15 @@ def test_a_run_from_naive_kernels_goes_on_with_the_same_start_points(tmp_path, q
 
 
 def test_a_start_point_is_chosen_among_all_however_few_memories_are_looked_at(tmp_path):
-    with Memory(tmp_path / "m.db", reward_range=seat.REWARDS) as memory:
+    with Memory(tmp_path / "m.db", reward_range=session.REWARDS) as memory:
         made = [
             memory.remember("dot", f"/* {i} */", kind="start", metadata={"kernel": "dot"}, value=i / 20, merge=None)
             for i in range(20)
         ]
         work: Any = SimpleNamespace(name="dot", key="dot", starts=dict.fromkeys(made), best=made[0])
         config = evokernel.Config(epsilon=0.0, multiplier=1)
-        seated: Any = SimpleNamespace(memory=memory, others={"dot": ["sum"]})
-        context = evokernel._context(config, seated, work, 1)
+        opened: Any = SimpleNamespace(memory=memory, others={"dot": ["sum"]})
+        context = evokernel._context(config, opened, work, 1)
         assert context.origin == made[-1]
 
 
@@ -186,7 +186,7 @@ def test_a_run_that_was_killed_before_its_memory_was_there_begins_with_all_of_it
         (folder.path / "memory.part").write_bytes(b"half a copy")
         (folder.path / "memory.part-wal").write_bytes(b"and its log")
     if not given:  # opened, nothing in it yet
-        Memory(folder.path / "memory.db", policy="evokernel", reward_range=seat.REWARDS).close()
+        Memory(folder.path / "memory.db", policy="evokernel", reward_range=session.REWARDS).close()
     with RunFolder.open(tmp_path / "cut") as folder:
         evokernel.run(config, folder, live(), resume=True, model=Writer())
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
@@ -218,7 +218,8 @@ def test_a_run_that_another_version_began_goes_on_in_its_own_order(tmp_path, qui
     fields = configs.to_json(config)
     folder = RunFolder.create(tmp_path / "run", algo="evokernel", config=fields, env="kernels", seed=0, command="")
     with monkeypatch.context() as patch, folder, pytest.raises(Interrupted):
-        patch.setattr(seat, "sorted", lambda names, key=None: list(names), raising=False)  # as drawn: so it once began
+        # as drawn: so it once began
+        patch.setattr(session, "sorted", lambda names, key=None: list(names), raising=False)
         evokernel.run(config, folder, Stopper(plain=True, stream=out), model=Scripted({"*": "prose"}))
     with RunFolder.open(tmp_path / "run") as folder:
         evokernel.run(config, folder, live(), resume=True, model=Scripted({"*": "prose"}))

@@ -1,4 +1,4 @@
-"""Environments of ``verifiers``: the caller takes the agent's seat, the package's own hooks ask and score."""
+"""Environments of ``verifiers``: the caller answers for the agent, the package's own hooks ask and score."""
 
 import sys
 

@@ -9,7 +9,7 @@ from evolvent.models.served.scripted import Scripted
 from evolvent.play.renderers import Text
 from evolvent.runs.search.config import SearchConfig
 from evolvent.runs.search.outcome import chosen
-from evolvent.runs.search.run import Seat, searched
+from evolvent.runs.search.run import Backend, searched
 
 PASSES = {"neither": 0.0, "one": 0.5, "learned by heart": 1.0, "right": 1.0}
 
@@ -35,8 +35,8 @@ class Programs:
 def best(replies, *, tells=True, name="best_of_n"):
     config = SearchConfig(search=(name,), value="shown", paths=len(replies), budget_tokens=0, unit="answer")
     model = Scripted(replies)
-    seat = Seat("scripted", lambda temperature: Served(model, temperature), Text(), None, [Programs(tells=tells)])
-    search, space = searched(name, [Task("t", "f(1) == 2")], config, seat)
+    backend = Backend("scripted", lambda temperature: Served(model, temperature), Text(), None, [Programs(tells=tells)])
+    search, space = searched(name, [Task("t", "f(1) == 2")], config, backend)
     return chosen(search, space, 0, name)
 
 

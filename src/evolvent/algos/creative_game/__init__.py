@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 from evolvent.algos.creative_game.change import recall
 from evolvent.algos.creative_game.planning import Plan, changed, plan
-from evolvent.algos.creative_game.seat import Lineage, Node, Seat, seated, told
+from evolvent.algos.creative_game.session import Lineage, Node, Session, opened_session, told
 from evolvent.algos.creative_game.summary import summarise, tell
 from evolvent.core.config import at_least
 from evolvent.core.folder import RunFolder
@@ -125,34 +125,34 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """All versions of all lineages; returns the summary. ``model``: one that is loaded, shared by several runs."""
-    with seated(config, folder, live, resume, model) as seat:
-        memory, total = seat.memory, config.lineages * config.versions
+    with opened_session(config, folder, live, resume, model) as session:
+        memory, total = session.memory, config.lineages * config.versions
         shell = Shell(folder, live, total, resume=resume, unit="node")
         cursor.go_on(shell, memory)
         if resume:
             for row in folder.read_metrics():
-                seat.add(row)
+                session.add(row)
         for number in shell.updates():
-            lineage = seat.lineages[number % config.lineages]
+            lineage = session.lineages[number % config.lineages]
             if number % config.lineages == 0:
                 live.phase(f"Version {number // config.lineages + 1} of {config.versions}")
-            started, seat.prompt_tokens, seat.sampled = time.perf_counter(), 0, 0
-            made = plan(config, seat, lineage, number)
-            row, written = _made(config, seat, lineage, made, number, live)  # ACT, STEP
-            _credit(config, seat, made, row)
+            started, session.prompt_tokens, session.sampled = time.perf_counter(), 0, 0
+            made = plan(config, session, lineage, number)
+            row, written = _made(config, session, lineage, made, number, live)  # ACT, STEP
+            _credit(config, session, made, row)
             row["seconds"] = round(time.perf_counter() - started, 3)
             with memory.transaction():  # LEARN
-                _learn(seat, lineage, made, row, [one for one, _ in written])
+                _learn(session, lineage, made, row, [one for one, _ in written])
                 for _, episode in written:
                     folder.episode(episode, step=number + 1)
                 folder.log(**row)
                 cursor.saved(memory, number + 1)
-            seat.add(row)
+            session.add(row)
             tell(live, row, total)
             shell.update += 1
         rows = folder.read_metrics()
-        browser = seat.env.start().browser
-        head = {"algo": "creative_game", "env": config.env, "model": seat.model, "seed": config.seed}
+        browser = session.env.start().browser
+        head = {"algo": "creative_game", "env": config.env, "model": session.model, "seed": config.seed}
         arm = {"select": config.select, "browser": browser.start() if browser else None}
         summary = head | arm | summarise(rows)
         folder.write_summary(summary)
@@ -161,19 +161,21 @@ def run(
 
 # ------------------------------------------------------------------------------------------------ a node
 def _made(
-    config: Config, seat: Seat, lineage: Lineage, planned: Plan, number: int, live: Live
+    config: Config, session: Session, lineage: Lineage, planned: Plan, number: int, live: Live
 ) -> tuple[dict[str, Any], list[tuple[Answered, Any]]]:
     """All stages of a node; its line of the log as far as it is known, and every call with its episode."""
-    env, page, calls, by = seat.env, planned.page, list[dict[str, Any]](), dict[str, str]()
+    env, page, calls, by = session.env, planned.page, list[dict[str, Any]](), dict[str, str]()
     written, last, picture = list[tuple[Answered, Any]](), None, b""
     env.mechanics.update({m.name: m for _, m in planned.stages})
-    page, changes = changed(seat, page, planned)
+    page, changes = changed(session, page, planned)
     for stage, mechanic in planned.stages:
         failed = source = ""
         for iteration in range(1, config.iterations + 1):
             live.status(f"{lineage.game}, {stage}: {mechanic.name}")
             text = env.asked(lineage.game, page, mechanic, failed=failed, source=source, whole=config.write == "page")
-            one, episode = _call(config, seat, text, mechanic, page, seed_tree(config.seed, number, stage, iteration))
+            one, episode = _call(
+                config, session, text, mechanic, page, seed_tree(config.seed, number, stage, iteration)
+            )
             assert one.last is not None
             written.append((one, episode))
             verdict: Verdict = env.last
@@ -192,8 +194,8 @@ def _made(
                 page, by[mechanic.name], picture = verdict.page, "template", _picture(verdict, picture)
     if not picture:  # nothing was added: how the page looks that stands
         picture = _picture(env.start().judge(page, ""), picture)
-    seat.keep(number + 1, page, picture)
-    rating = _rating(config, seat, lineage.game, page, number) if config.judge else None
+    session.keep(number + 1, page, picture)
+    rating = _rating(config, session, lineage.game, page, number) if config.judge else None
     return {
         "step": number + 1,
         "phase": f"v{number // config.lineages + 1}",
@@ -209,26 +211,28 @@ def _made(
         "runtime": last.score if last else 1.0,
         "rating": rating,
         "idea": planned.idea,
-        "tokens": sum(call["tokens"] for call in calls) or seat.sampled,
-        "prompt_tokens": seat.prompt_tokens,
+        "tokens": sum(call["tokens"] for call in calls) or session.sampled,
+        "prompt_tokens": session.prompt_tokens,
     }, written
 
 
-def _call(config: Config, seat: Seat, text: str, mechanic: Mechanic, page: str, seed: int) -> tuple[Answered, Any]:
+def _call(
+    config: Config, session: Session, text: str, mechanic: Mechanic, page: str, seed: int
+) -> tuple[Answered, Any]:
     """One answer of the model, with the advice that fits, judged."""
     one = Answered()
     if config.select != "none":
-        found = recall(config, seat, told(mechanic), "write", seed % (1 << 31), ["code", "failure"], {})
+        found = recall(config, session, told(mechanic), "write", seed % (1 << 31), ["code", "failure"], {})
         one.shown = [item for item in found if len(item.body) <= config.chars]
         ids = tuple(item.id for item in one.shown)
-        seat.memory.shown(found, ids)
+        session.memory.shown(found, ids)
         one.recalls.append((found, ids))
     for item in one.shown:
-        text += f"\n{seat.env.advice(item.kind, item.key, item.body)}"
+        text += f"\n{session.env.advice(item.kind, item.key, item.body)}"
     task = Task(f"games/{mechanic.name}#{seed}", text, mechanic.name, meta={"page": page})
     settings = AttemptSettings(Text(), budget=Budget(answer=config.tokens))
-    player = play(seat.env, task, settings, seed=seed, group=mechanic.name, experience=one)
-    (episode,) = run_players([player], seat.ask)
+    player = play(session.env, task, settings, seed=seed, group=mechanic.name, experience=one)
+    (episode,) = run_players([player], session.ask)
     if isinstance(episode, Exception):
         raise episode
     return one, episode
@@ -260,18 +264,18 @@ def _picture(verdict: Verdict, before: bytes) -> bytes:
     return verdict.seen.picture if verdict.seen and verdict.seen.picture else before
 
 
-def _rating(config: Config, seat: Seat, game: str, page: str, number: int) -> float | None:
+def _rating(config: Config, session: Session, game: str, page: str, number: int) -> float | None:
     """What the model gives the game, 1..10; None where it gives no number."""
-    rules = "\n".join(told(m) for name in blocks_of(page) if (m := seat.env.mechanics.get(name)))
+    rules = "\n".join(told(m) for name in blocks_of(page) if (m := session.env.mechanics.get(name)))
     text = f"Rules of the game {game}:\n{rules}\n\nHow creative is this game, from 1 (a copy) to 10 (new)? Rating:"
-    (answer,) = seat.ask([Request(text, seed_tree(config.seed, "rating", number), 8, ("\n",))])
+    (answer,) = session.ask([Request(text, seed_tree(config.seed, "rating", number), 8, ("\n",))])
     found = re.search(r"\d+(?:\.\d+)?", answer.text)
     return min(10.0, max(1.0, float(found[0]))) if found else None
 
 
-def _credit(config: Config, seat: Seat, planned: Plan, row: dict[str, Any]) -> None:
+def _credit(config: Config, session: Session, planned: Plan, row: dict[str, Any]) -> None:
     """The proxy reward of the page that stands, gated by how the model's own went."""  # CREDIT
-    page = (seat.folder.path / "games" / f"{row['step']}.html").read_text(encoding="utf-8")
+    page = (session.folder.path / "games" / f"{row['step']}.html").read_text(encoding="utf-8")
     node = Node(row["step"], row["depth"], page, 0.0, "")
     before = replace(node, page=planned.before).core
     old, new, aim = blocks_of(planned.before), blocks_of(page), row["plan"]
@@ -280,7 +284,7 @@ def _credit(config: Config, seat: Seat, planned: Plan, row: dict[str, Any]) -> N
     x = Signals(
         structural=change,
         realised=realisation([*aim["preserve"], *aim["add"], *aim["recombine"]], list(new), aim["remove"]),
-        novelty=relative_novelty(node.core, [other.core for other in seat.nodes]),
+        novelty=relative_novelty(node.core, [other.core for other in session.nodes]),
         creativity=creativity(row["rating"]),
         playable=row["runtime"],
         cosmetic=float(change == 0.0 and page != planned.before),
@@ -292,9 +296,9 @@ def _credit(config: Config, seat: Seat, planned: Plan, row: dict[str, Any]) -> N
     row["mechanics"], row["reward"] = list(new), creative_reward(x, config.gates)
 
 
-def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], written: list[Answered]) -> None:
+def _learn(session: Session, lineage: Lineage, planned: Plan, row: dict[str, Any], written: list[Answered]) -> None:
     """Settle what was recalled, and remember the node, what worked and what did not: one transaction."""
-    memory, reward = seat.memory, row["reward"]
+    memory, reward = session.memory, row["reward"]
     about: dict[str, Any] = {"lineage": lineage.game, "step": row["step"]}
     row["values"] = {}
 
@@ -310,7 +314,7 @@ def _learn(seat: Seat, lineage: Lineage, planned: Plan, row: dict[str, Any], wri
         if call["there"] or call["gate"] in ("static", "browser"):
             kind, body = ("code", call["source"]) if call["there"] else ("failure", call["words"])
             memory.remember(
-                told(seat.env.mechanics[call["mechanic"]]),
+                told(session.env.mechanics[call["mechanic"]]),
                 body,
                 kind=kind,
                 source="tests",

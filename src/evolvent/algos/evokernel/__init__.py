@@ -36,7 +36,7 @@ from typing import Any, Literal
 
 from evolvent.algos.evokernel.breaks import Breaks, left_out
 from evolvent.algos.evokernel.config import ProgramsConfig
-from evolvent.algos.evokernel.seat import FRESH, REWARDS, Seat, Start, Work, seated
+from evolvent.algos.evokernel.session import FRESH, REWARDS, Session, Start, Work, opened_session
 from evolvent.algos.evokernel.summary import summarise
 from evolvent.algos.evokernel.words import lesson_of, outcome, tell, told_of, writing
 from evolvent.core.config import at_least
@@ -106,46 +106,46 @@ def run(
     config: Config, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
 ) -> dict[str, Any]:
     """T rounds over the kernels; returns the summary. ``model``: one that is loaded, shared by several runs."""
-    with seated(config, folder, live, resume, model) as seat:
-        if seat.env.variant == "faster" and not config.refine:
+    with opened_session(config, folder, live, resume, model) as session:
+        if session.env.variant == "faster" and not config.refine:
             raise BadInput(
                 "this world begins with a right kernel: nothing is drafted",
                 got="--no-refine",
                 where=config.env,
                 do="leave --no-refine out, or draft with --env kernels",
             )
-        memory, total = seat.memory, config.budget * len(seat.works)
-        naive = {work.name: seat.env.operators[work.name].source for work in seat.works}
+        memory, total = session.memory, config.budget * len(session.works)
+        naive = {work.name: session.env.operators[work.name].source for work in session.works}
         shell = Shell(folder, live, total, resume=resume, unit="attempt")
         cursor.go_on(shell, memory)
         if resume:
             for row in folder.read_metrics():
-                _advance(seat, next(work for work in seat.works if work.name == row["kernel"]), row)
-        breaks = Breaks(seat.works, live)
+                _advance(session, next(work for work in session.works if work.name == row["kernel"]), row)
+        breaks = Breaks(session.works, live)
         for number in shell.updates():
-            work = seat.works[number % len(seat.works)]
+            work = session.works[number % len(session.works)]
             if left_out(work):
                 shell.update += 1
                 continue
-            if number % len(seat.works) == 0:
-                live.phase(f"Round {number // len(seat.works) + 1} of {config.budget}")
-            context = _context(config, seat, work, number)
+            if number % len(session.works) == 0:
+                live.phase(f"Round {number // len(session.works) + 1} of {config.budget}")
+            context = _context(config, session, work, number)
             if not live.plain or shell.update == shell.first:  # in a file, a line an attempt says it
                 live.status(writing(work.name, context.stage, work.attempts + 1, shell))
-            ended, row = _attempt(config, seat, work, context, number)  # ACT, STEP
-            _credit(seat, work, context, row)
+            ended, row = _attempt(config, session, work, context, number)  # ACT, STEP
+            _credit(session, work, context, row)
             with memory.transaction():  # LEARN
                 if isinstance(ended, Episode):  # else nothing is settled: a run that ends so goes on before it
-                    _learn(seat, work, context, row)
+                    _learn(session, work, context, row)
                     folder.episode(ended, step=number + 1)
                     cursor.saved(memory, number + 1)
                 folder.log(**row)
-            _advance(seat, work, row)
+            _advance(session, work, row)
             tell(live, row, total)
             breaks.add(work, _broke(ended, row))
             shell.update += 1
         rows = folder.read_metrics()
-        head = {"algo": "evokernel", "env": config.env, "model": seat.model, "seed": config.seed}
+        head = {"algo": "evokernel", "env": config.env, "model": session.model, "seed": config.seed}
         arm = {"select": config.select, "refine": config.refine, "references": naive}
         summary = head | summarise(rows, list(naive)) | arm
         folder.write_summary(summary)
@@ -154,7 +154,7 @@ def run(
 
 
 # ------------------------------------------------------------------------------------------------ an attempt
-def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
+def _context(config: Config, session: Session, work: Work, number: int) -> Context:
     """The stage, a start point and memories: two receipts at most."""
     stage = "refine" if config.refine and work.starts else "draft"
     made = Context(stage=stage)
@@ -170,7 +170,7 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
         made.origin = work.best
         if config.select == "value":
             every = replace(policy, k=1, pool=len(work.starts))  # all have the same key: none is nearer
-            found = seat.memory.recall(
+            found = session.memory.recall(
                 work.key,
                 stage=stage,
                 policy=every,
@@ -184,13 +184,13 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
     if config.select != "none":
         if config.select != "value":
             policy = preset("rag" if config.select == "similar" else "random", k=config.k, pool=policy.pool)
-        found = seat.memory.recall(
+        found = session.memory.recall(
             work.key,
             stage=stage,
             policy=policy,
             kinds=KINDS[stage],
             seed=seed_tree(config.seed, "recall", number),
-            filter={"kernel": {"in": seat.others[work.name]}},
+            filter={"kernel": {"in": session.others[work.name]}},
         )
         left = config.chars
         for item in found:
@@ -198,16 +198,16 @@ def _context(config: Config, seat: Seat, work: Work, number: int) -> Context:
                 made.shown.append(item)
                 left -= len(item.body)
         ids = tuple(item.id for item in made.shown)
-        seat.memory.shown(found, ids)
+        session.memory.shown(found, ids)
         made.recalls.append((found, ids))
     return made
 
 
 def _attempt(
-    config: Config, seat: Seat, work: Work, context: Context, number: int
+    config: Config, session: Session, work: Work, context: Context, number: int
 ) -> tuple[Episode | EnvError, dict[str, Any]]:
     """Write a program and judge it; the episode, or why the world broke, and the line of the log as far as known."""
-    env, start = seat.env, context.start
+    env, start = session.env, context.start
     text = env.asked(work.name, "" if start is None else start.source)
     if config.refine and start is None and work.failed:
         text += f"\nThe last try failed: {work.failed}"
@@ -229,7 +229,7 @@ def _attempt(
     )
     started = time.perf_counter()
     try:
-        (ended,) = run_players([player], seat.ask)
+        (ended,) = run_players([player], session.ask)
     except EnvError as broke:  # what answers may be a world of its own
         ended = broke
     best = work.starts[work.best].ratio if work.starts else None
@@ -259,8 +259,8 @@ def _attempt(
         "source": info["action"],
         "gain": info["ratio"] / (start.ratio if start else best or max(info["ratio"], 1.0)),
         "advice": [{"id": m.id, "kind": m.kind, "body": m.body[:300], "value": m.value} for m in context.shown],
-        "tokens": (ended.n_tokens or seat.sampled) if isinstance(ended, Episode) else 0,
-        "prompt_tokens": seat.prompt_tokens,
+        "tokens": (ended.n_tokens or session.sampled) if isinstance(ended, Episode) else 0,
+        "prompt_tokens": session.prompt_tokens,
         "seconds": round(time.perf_counter() - started, 3),
         "memory": None,
         "values": {},
@@ -277,21 +277,21 @@ def _broke(ended: Episode | EnvError, row: dict[str, Any]) -> EnvError | None:
     return EnvError("the sandbox failed", got=row["words"], where=row["kernel"], do="see `evolvent sandbox check`")
 
 
-def _credit(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> None:
+def _credit(session: Session, work: Work, context: Context, row: dict[str, Any]) -> None:
     """The reward of the stage, and what settles the receipts."""  # CREDIT
     feasible = row["gate"] == ""
     if context.stage == "draft":
         row["reward"] = row["settled"] = draft_reward(feasible)
         return
     row["reward"] = refine_reward(feasible, 1.0 / row["best_before"], 1.0 / row["ratio"] if feasible else 1.0)
-    ahead = Running(seat.running.n, seat.running.mean, seat.running.m2)
+    ahead = Running(session.running.n, session.running.mean, session.running.m2)
     ahead.push(row["reward"])
     row["settled"] = min(max(ahead.norm(row["reward"]), REWARDS[0]), REWARDS[1])
 
 
-def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> None:
+def _learn(session: Session, work: Work, context: Context, row: dict[str, Any]) -> None:
     """Remember the program, and what it taught, and settle what was recalled: one transaction."""
-    memory, valid = seat.memory, bool(row["valid"])
+    memory, valid = session.memory, bool(row["valid"])
     parents = [*([context.origin] if context.origin else []), *(item.id for item in context.shown)]
     about: dict[str, Any] = {"kernel": work.name, "stage": context.stage, "step": row["step"]}
 
@@ -316,7 +316,7 @@ def _learn(seat: Seat, work: Work, context: Context, row: dict[str, Any]) -> Non
         row["values"] |= {change.id: round(change.q_after, 4) for change in changes if change.id in ids}
 
 
-def _advance(seat: Seat, work: Work, row: dict[str, Any]) -> None:
+def _advance(session: Session, work: Work, row: dict[str, Any]) -> None:
     """What an attempt changes of the state: the same from a row of the log, where a run goes on."""
     work.attempts += 1
     work.broken = 0 if row["valid"] else work.broken + 1
@@ -324,7 +324,7 @@ def _advance(seat: Seat, work: Work, row: dict[str, Any]) -> None:
         return
     work.judged = True
     if row["phase"] == "refine":
-        seat.running.push(row["reward"])
+        session.running.push(row["reward"])
         start = next(one for one in work.starts.values() if one.step == row["start"])
         start.tried.append(outcome(row, start.ratio))
     if row["gate"] == "":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evolvent.algos.evokernel.seat import Work
+from evolvent.algos.evokernel.session import Work
 from evolvent.core.errors import EnvError
 from evolvent.evaluate.live import Live
 from evolvent.runs.broken import FEWEST, Lately, check_broken

@@ -63,7 +63,7 @@ def make(
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         do = "install its package; it must export a Taskset of verifiers 0.4 or later"
         raise BadInput("verifiers cannot load it", got=variant, expected=str(error), where=_WHERE, do=do) from error
-    from evolvent.envs.text._verifiers_seat import unsupported
+    from evolvent.envs.text._verifiers_conversation import unsupported
 
     if needs := unsupported(env):
         expected = "an environment of texts alone, for one agent"
@@ -83,7 +83,7 @@ class Verifiers(TextEnv):
         self.name, self._env, self.reward_range = f"verifiers-{name}", env, reward_range
         self._max_turns, self.max_tokens = limits
         self._rows: list[Any] = list(islice(env.taskset, 2000))  # an endless taskset is cut here
-        self._seat: Any = None
+        self._conversation: Any = None
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -104,25 +104,25 @@ class Verifiers(TextEnv):
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Start the environment on ``task``; chance in it is the environment's own (``seed`` goes unused)."""
-        from evolvent.envs.text._verifiers_seat import Seat
+        from evolvent.envs.text._verifiers_conversation import Conversation
 
         self.close()
-        self._seat = Seat(self._env, self._rows[task.seed], self._max_turns)
-        self._run(self._seat.start)
-        if self._seat.done:
+        self._conversation = Conversation(self._env, self._rows[task.seed], self._max_turns)
+        self._run(self._conversation.start)
+        if self._conversation.done:
             raise EnvError("the environment ended without asking anything", where=self.name)
-        self._turn = Turn(self._seat.question or task.text)
+        self._turn = Turn(self._conversation.question or task.text)
         return self._turn
 
     def step(self, action: str) -> Turn:
         """Reply to what was shown last."""
         playing(self._turn, self.name)
-        seat = self._seat
-        self._run(lambda: seat.reply(action))
-        if not seat.done:
-            self._turn = Turn(seat.question or "(no text)")
+        conversation = self._conversation
+        self._run(lambda: conversation.reply(action))
+        if not conversation.done:
+            self._turn = Turn(conversation.question or "(no text)")
             return self._turn
-        reward, (low, high) = seat.reward, self.reward_range
+        reward, (low, high) = conversation.reward, self.reward_range
         if math.isnan(earned := inside(reward, low, high)):
             do = "say the true range with low= and high="
             raise EnvError(
@@ -131,18 +131,18 @@ class Verifiers(TextEnv):
         self._turn = Turn(
             f"Score: {earned:g}.",
             reward=earned,
-            terminated=not seat.cut,
-            truncated=seat.cut,
+            terminated=not conversation.cut,
+            truncated=conversation.cut,
             success=reaches(earned, high),
-            info={"scores": seat.scores},
+            info={"scores": conversation.scores},
         )
         return self._turn
 
     def close(self) -> None:
         """End the coroutine of an unfinished attempt."""
-        if self._seat is not None:
-            self._seat.close()
-        self._seat = self._turn = None
+        if self._conversation is not None:
+            self._conversation.close()
+        self._conversation = self._turn = None
 
     def _run(self, go: Any) -> None:
         try:

@@ -44,7 +44,7 @@ from evolvent.search.ways import way
 
 
 @dataclass
-class Seat:
+class Backend:
     """What searches: an engine of each temperature, prompts in its form, and worlds, one a task of a batch."""
 
     name: str
@@ -92,7 +92,7 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
                 check(worlds[0], tasks[0])
         memories = [part for part in parts_of(config.value) if part.startswith(PREFIX)]
         remembered = {part: stack.enter_context(closing(MemoryValue.of(part))) for part in memories}
-        seat = replace(_seat(config, worlds, stack, live), remembered=remembered)
+        backend = replace(_backend(config, worlds, stack, live), remembered=remembered)
         batches = [
             Batch(name, tasks[first : first + plan.batch], first, number * len(tasks) + first)
             for number, name in enumerate(config.search)
@@ -114,7 +114,7 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
             if heading != batch.search:
                 live.phase(f"{batch.search} ({len(tasks)} tasks, {_limits(config)})")
             heading = batch.search
-            _search(batch, len(tasks), config, seat, folder, live)
+            _search(batch, len(tasks), config, backend, folder, live)
             shell.update += 1
             if shell.left > 30.0:
                 shell.tell(())
@@ -122,7 +122,7 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
             live.note(
                 f"! the {plan.minutes:g} minutes are over: {shell.update} of {len(batches)} batches were searched"
             )
-    return summarise(config, seat.name, folder.read_metrics())
+    return summarise(config, backend.name, folder.read_metrics())
 
 
 def _go_on(shell: Shell, batches: Sequence[Batch]) -> None:
@@ -132,10 +132,10 @@ def _go_on(shell: Shell, batches: Sequence[Batch]) -> None:
     shell.go_on(len(whole), sum(len(batch.tasks) for batch in whole) - 1)
 
 
-def _search(batch: Batch, total: int, config: SearchConfig, seat: Seat, folder: RunFolder, live: Live) -> None:
+def _search(batch: Batch, total: int, config: SearchConfig, backend: Backend, folder: RunFolder, live: Live) -> None:
     """Search the tasks of a batch side by side, log and show them."""
     began = time.perf_counter()
-    search, space = searched(batch.search, batch.tasks, config, seat)
+    search, space = searched(batch.search, batch.tasks, config, backend)
     seconds = time.perf_counter() - began
     for task, one in enumerate(batch.tasks):
         step, number = batch.step + task, batch.first + task
@@ -160,46 +160,46 @@ def _search(batch: Batch, total: int, config: SearchConfig, seat: Seat, folder: 
         live.note(f"! {text}")
 
 
-def searched(name: str, tasks: Sequence[Task], config: SearchConfig, seat: Seat) -> tuple[Search, Attempts]:
+def searched(name: str, tasks: Sequence[Task], config: SearchConfig, backend: Backend) -> tuple[Search, Attempts]:
     """The trees of some tasks, grown by one search."""
     module, settings = called(name, config, [seed_tree(config.seed, name, one.id) for one in tasks])
-    worlds = [module.world(env, settings) for env in seat.worlds] if hasattr(module, "world") else seat.worlds
+    worlds = [module.world(env, settings) for env in backend.worlds] if hasattr(module, "world") else backend.worlds
     grower = Grower(
         worlds,
-        AttemptSettings(seat.renderer),
-        seat.engines(getattr(module, "TEMPERATURE", config.temperature)),
+        AttemptSettings(backend.renderer),
+        backend.engines(getattr(module, "TEMPERATURE", config.temperature)),
         config.widths,
         config.longest,
         getattr(module, "UNIT", config.unit),
         Budget(config.budget_tokens, config.budget_calls, config.budget_seconds),
-        seat.decode,
-        seat.keeping,
+        backend.decode,
+        backend.keeping,
         config.plan.join,
     )
     return grower.grow(
         tasks,
         lambda search: module.run(search, settings),
-        _value(config, seat),
+        _value(config, backend),
         seed=config.seed,
-        verifier=_paid(seat) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
+        verifier=_paid(backend) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )
 
 
 # ------------------------------------------------------------------------------------------------ inside
-def _seat(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Seat:
+def _backend(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Backend:
     if config.model == "none":
-        return Seat("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
+        return Backend("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
     live.status(f"loading {config.model}")
     model = stack.enter_context(closing(models.load(config.model)))
     if not hasattr(model, "logprobs"):
-        return Seat(model.name, lambda temperature: Served(model, temperature), Text(), None, worlds)
+        return Backend(model.name, lambda temperature: Served(model, temperature), Text(), None, worlds)
     from evolvent.models.language.acting import Acting
 
     language: Any = model
     stack.enter_context(_threads(config.plan.threads))
     folders = [part for part in parts_of(config.value) if not known(part)]
     learned = _learned(language, folders[0]) if folders else None
-    return Seat(
+    return Backend(
         config.model.removeprefix("train:"),
         lambda temperature: Acting(language, "sum", temperature),
         Plain(model),
@@ -231,31 +231,31 @@ def _learned(model: Any, folder: str) -> Value:
     return StepCritic.load(model, folder) if is_critic(folder) else SearchValue.load(model, folder)
 
 
-def _value(config: SearchConfig, seat: Seat) -> Value:
-    parts = [_one(part, seat) for part in parts_of(config.value)]
+def _value(config: SearchConfig, backend: Backend) -> Value:
+    parts = [_one(part, backend) for part in parts_of(config.value)]
     return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
 
 
-def _paid(seat: Seat) -> Value:
+def _paid(backend: Backend) -> Value:
     """The world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1."""
 
     def reward(states: Sequence[State]) -> np.ndarray:
-        return values.reward(states, seat.worlds[0].reward_range)
+        return values.reward(states, backend.worlds[0].reward_range)
 
     return reward
 
 
-def _one(name: str, seat: Seat) -> Value:
+def _one(name: str, backend: Backend) -> Value:
     """A value by its name; any other is that of a memory, or of the folder."""
     if name == "judge":
-        return values.Judge(seat.engines(1.0), seat.renderer.plain, seat.renderer.command)
+        return values.Judge(backend.engines(1.0), backend.renderer.plain, backend.renderer.command)
     kinds: dict[str, Value] = {"likelihood": values.likelihood, "flat": flat, "shown": values.guess}
     if name.startswith("rollouts"):
-        return replace(rollouts(name), bounds=seat.worlds[0].reward_range)
-    if name in (own := kinds | seat.remembered):
+        return replace(rollouts(name), bounds=backend.worlds[0].reward_range)
+    if name in (own := kinds | backend.remembered):
         return own[name]
-    assert seat.learned is not None
-    return seat.learned
+    assert backend.learned is not None
+    return backend.learned
 
 
 def _limits(config: SearchConfig) -> str:

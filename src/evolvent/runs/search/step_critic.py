@@ -32,7 +32,7 @@ NOTE, KIND = "value.json", "step_critic"
 
 
 @dataclass(frozen=True)
-class Seat:
+class PromptHead:
     """What the head of a prompt is made of."""
 
     instructions: str
@@ -43,7 +43,7 @@ class Seat:
         return by.first(cast("Env", self), Turn(shown(question, steps)))
 
 
-CRITIC = Seat("Is the last step of a solution correct?\n\n", ("Solution", "Verdict"))
+CRITIC = PromptHead("Is the last step of a solution correct?\n\n", ("Solution", "Verdict"))
 
 
 @dataclass(frozen=True)

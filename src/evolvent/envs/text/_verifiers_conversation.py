@@ -1,7 +1,7 @@
-"""The seat of a ``verifiers`` agent, taken by whoever calls ``step``: no endpoint, the same hooks and scores.
+"""A ``verifiers`` agent whose replies come from whoever calls ``step``: no endpoint, the same hooks and scores.
 
-``Env.run(task, agents)`` of the package is a coroutine that asks its agent for replies. ``Seat`` stands for that agent:
-it hands each message to the caller and waits for the reply, so that the environment runs between two steps.
+``Env.run(task, agents)`` of the package is a coroutine that asks its agent for replies. ``Conversation`` stands for
+that agent: it hands each message to the caller and waits for the reply; the environment runs between two steps.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def unsupported(env: Any) -> str:
         "setup or finalize in a runtime": task.setup is not vf.Task.setup or task.finalize is not vf.Task.finalize,
         "rewards in a runtime": any("runtime" in inspect.signature(fn).parameters for fn in scores),
         "judges": bool(config.task.judges),
-        "several agents": len(seats(env.config)) != 1,
+        "several agents": len(agent_names(env.config)) != 1,
     }
     return ", ".join(need for need, holds in needs.items() if holds)
 
 
-def seats(config: Any) -> list[str]:
+def agent_names(config: Any) -> list[str]:
     """The names of the agents of an environment."""
     return [name for name, value in config if isinstance(value, AgentConfig)]
 
 
-class Seat:
+class Conversation:
     """One attempt: ``start`` and ``reply`` run the environment to its next question; ``done`` says that it ended."""
 
     def __init__(self, env: Any, task: Any, max_turns: int) -> None:
@@ -104,9 +104,9 @@ class Seat:
         await self._env.run(self._task, self)
         await self._env.finalize(self._task, self._episode)
 
-    def __getattr__(self, name: str) -> Seat:
-        """``agents.<name>`` of the package: there is one seat, this one."""
-        if name not in seats(self._env.config):
+    def __getattr__(self, name: str) -> Conversation:
+        """``agents.<name>`` of the package: there is one agent, this one."""
+        if name not in agent_names(self._env.config):
             raise AttributeError(name)
         return self
 
@@ -135,10 +135,12 @@ class Seat:
 class _Talk:
     """``Interaction`` of the package: its trace, and ``turn`` for one message and one reply."""
 
-    def __init__(self, seat: Seat, task: Any) -> None:
-        self._seat, self._task = seat, task
-        name = seats(seat._env.config)[0]
-        self.trace = Trace(task=_record(task), agent=AgentInfo(config=getattr(seat._env.config, name), name=name))
+    def __init__(self, conversation: Conversation, task: Any) -> None:
+        self._conversation, self._task = conversation, task
+        name = agent_names(conversation._env.config)[0]
+        self.trace = Trace(
+            task=_record(task), agent=AgentInfo(config=getattr(conversation._env.config, name), name=name)
+        )
         if task.data.system_prompt:
             self._add(vf.SystemMessage(content=task.data.system_prompt))
         for message in _messages(task.data.prompt):
@@ -152,14 +154,14 @@ class _Talk:
         for part in _messages(message):
             self._add(part)
         shown = [node.message for node in self.trace.nodes[first:]]
-        text = await self._seat.ask("\n\n".join(str(part.content) for part in shown))
+        text = await self._conversation.ask("\n\n".join(str(part.content) for part in shown))
         said = vf.AssistantMessage(content=text)
         self._add(said, sampled=True)
         return vf.Segment(messages=[said])
 
     async def _stopped(self) -> bool:
-        if self.trace.num_turns and self.trace.num_turns >= self._seat._max_turns:
-            self._seat.cut, self.trace.stop_condition = True, "max_turns"
+        if self.trace.num_turns and self.trace.num_turns >= self._conversation._max_turns:
+            self._conversation.cut, self.trace.stop_condition = True, "max_turns"
             return True
         for stop in self._task.hooks("stop") if self.trace.num_turns else ():
             if await stop(self.trace):

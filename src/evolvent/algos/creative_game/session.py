@@ -56,7 +56,7 @@ class Lineage:
 
 
 @dataclass
-class Seat:
+class Session:
     """What a run works with."""
 
     env: Any
@@ -97,7 +97,7 @@ class Seat:
 
 
 @contextmanager
-def seated(config: Any, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+def opened_session(config: Any, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Session]:
     """Everything that a run needs; the browser is started before the model is loaded.
 
     Raises:
@@ -121,7 +121,7 @@ def seated(config: Any, folder: RunFolder, live: Live, resume: bool, model: Mode
         if not cursor.begun(memory):  # also of a run that was stopped before
             _begin(memory)
         lineages = [Lineage(game) for game in list(GAMES)[: config.lineages]]
-        yield Seat(env, Served(model, config.temperature), model.name, memory, folder, lineages)
+        yield Session(env, Served(model, config.temperature), model.name, memory, folder, lineages)
 
 
 def _begin(memory: Memory) -> None:

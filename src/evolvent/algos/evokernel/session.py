@@ -74,7 +74,7 @@ class Work:
 
 
 @dataclass
-class Seat:
+class Session:
     """What a run works with."""
 
     env: Any
@@ -99,7 +99,9 @@ class Seat:
 
 
 @contextmanager
-def seated(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, model: Model | None) -> Iterator[Seat]:
+def opened_session(
+    config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, model: Model | None
+) -> Iterator[Session]:
     """Everything that a run needs, checked before the model is loaded.
 
     Raises:
@@ -126,7 +128,7 @@ def seated(config: ProgramsConfig, folder: RunFolder, live: Live, resume: bool, 
             _from_naive(world, memory, works)
         known = {"", *world.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
         others = {work.name: sorted(known - {work.name}) for work in works}
-        yield Seat(world, Served(model, config.temperature), model.name, memory, works, others)
+        yield Session(world, Served(model, config.temperature), model.name, memory, works, others)
 
 
 def _kernels(config: ProgramsConfig, env: Any, folder: RunFolder, live: Live, resume: bool) -> list[str]:
