@@ -118,8 +118,8 @@ def searches() -> str:
     """A table with one row a search, from its module's first line and constants."""
     lines = ["| search | answer by | paper | |", "|---|---|---|---|"]
     for entry in catalogue.entries("search"):
-        told = entry.constants
-        answer, paper = told.get("AGGREGATE", "last_max"), told.get("PAPER", "")
+        result = entry.constants
+        answer, paper = result.get("AGGREGATE", "last_max"), result.get("PAPER", "")
         lines.append(f"| `{entry.name}` | {answer} | {paper} | {_says(entry)} |")
     return "\n".join(lines)
 

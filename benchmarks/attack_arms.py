@@ -17,7 +17,7 @@ class Arm(NamedTuple):
 
     preset: str
     fields: dict[str, Any]
-    told: bool = False
+    reports: bool = False
     """Whether settle hears what the agent did, so that memlift credits by use."""
     alarms: int = 0
     """Harmful lessons of a source until all of them are quarantined; 0: never."""
@@ -31,7 +31,7 @@ ARMS = {
     "memlift, omission": Arm("memlift", OMISSION),
     "memlift, no source weights": Arm("memlift", NO_SOURCES),
     "memlift": Arm("memlift", {}),
-    "memlift, action told": Arm("memlift", {}, told=True),
+    "memlift, action told": Arm("memlift", {}, reports=True),
     "memlift + quarantine at 1": Arm("memlift", OMISSION, alarms=1),
     "memlift + quarantine at 3": Arm("memlift", OMISSION, alarms=3),
     "memlift + quarantine at 1, no descendants": Arm("memlift", OMISSION, alarms=1, descendants=False),

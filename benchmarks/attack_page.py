@@ -80,24 +80,24 @@ def text(rows: Sequence[dict[str, Any]]) -> str:
 
 def _losses(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
     """What one and twenty wrong conventions cost by arm, for the summary."""
-    told: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for name, k in (("lost", 1), ("lost20", 20)):
         for arm, end in zip(BESIDE, ("", "_rl", "_rag"), strict=True):
             row = _row(rows, ("convention", k, "own", "spread", False), arm)
-            told[name + end] = _interval(_lost(row, _control(row, rows)), 2) if row else "–"
-    return told
+            facts[name + end] = _interval(_lost(row, _control(row, rows)), 2) if row else "–"
+    return facts
 
 
 def _last_passes(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
     """Success of the victims' tasks in the last pass after one poisoned lesson, for the summary."""
-    told: dict[str, str] = {"seen": str(SEEN - 1)}
+    facts: dict[str, str] = {"seen": str(SEEN - 1)}
     for kind in ("convention", "instruction"):
         for arm, begin in (("memlift", ""), ("memrl", "rl_")):
             row = _row(rows, (kind, 1, "own", "spread", False), arm)
             last = _at(row, "success_victims", -1) if row else []
-            told[f"{begin or 'last_'}{kind[0]}1"] = _mean(last)
-            told[f"{begin}fresh_seeds_{kind[0]}"] = _mean(last[SEEN:])
-    return told
+            facts[f"{begin or 'last_'}{kind[0]}1"] = _mean(last)
+            facts[f"{begin}fresh_seeds_{kind[0]}"] = _mean(last[SEEN:])
+    return facts
 
 
 def _key(row: dict[str, Any]) -> tuple[str, int, str, str, bool]:

@@ -87,8 +87,8 @@ def _legend(book: CreditBook, count: int) -> list[str]:
     trained = RULES.get(book.rules[book.first].name, book.rules[book.first].name)
     update = book.attempts[0].update
     which = "an attempt" if count == 1 else "two attempts at one task"
-    told = f"{which} in update {update} of a run trained by {trained}; each rule has its own scale"
-    parts = [_text(LEFT, 20, told, "soft"), _text(LEFT, 40, "made less likely", "soft")]
+    text = f"{which} in update {update} of a run trained by {trained}; each rule has its own scale"
+    parts = [_text(LEFT, 20, text, "soft"), _text(LEFT, 40, "made less likely", "soft")]
     for k in range(-SHADES, SHADES + 1):
         x = LEFT + 110 + (k + SHADES) * 13
         parts.append(_box(x, 30, 13, "z" if k == 0 else f"{'p' if k > 0 else 'n'}{abs(k)}", 13))

@@ -140,7 +140,7 @@ def lessons(a, model, live):
                 found = env.start().judge(env.operators[name], answer.text, 0)
                 speed = found.speed and {"ratio": found.speed.ratio, "low": found.speed.low, "high": found.speed.high}
                 copied = found.source.split() == env.operators[name].source.split()
-                told = {
+                facts = {
                     "gate": found.gate,
                     "words": found.words,
                     "copy": copied,
@@ -148,7 +148,7 @@ def lessons(a, model, live):
                     "tokens": len(answer.token_ids),
                     "source": found.source,
                 }
-                row = cell | told | {"commit": BEGUN}
+                row = cell | facts | {"commit": BEGUN}
                 write_atomic(LESSONS, json.dumps([*rows(LESSONS), row], indent=1) + "\n")
                 live.note(f"{name} | {lesson[:40] or 'no lesson'} | {found.gate or 'right'} {found.words[:90]}")
 

@@ -52,9 +52,9 @@ def page(found: Sequence[Row], single: Sequence[Row]) -> str:
     lines = [HEAD + _verdict(found, single), "", *_arms(found), "", TERMS.format(gain=GAIN), *_one(single)]
     judged = [*found, *single, *(row["again"] for row in single if "again" in row)]
     commits = {(row["commit"]["commit"]["id"][:10], row["commit"]["commit"]["dirty"]) for row in judged}
-    told = ", ".join(f"{id_}{' (with uncommitted changes)' if dirty else ''}" for id_, dirty in sorted(commits))
+    made = ", ".join(f"{id_}{' (with uncommitted changes)' if dirty else ''}" for id_, dirty in sorted(commits))
     files = ", ".join(f"[{name}](../../benchmarks/results/{name})" for name in FILES)
-    return "\n".join([*lines, f"Commits {told}. Each kernel, attempt and compiler's word: {files}.", ""])
+    return "\n".join([*lines, f"Commits {made}. Each kernel, attempt and compiler's word: {files}.", ""])
 
 
 def _verdict(found: Sequence[Row], single: Sequence[Row]) -> str:
@@ -88,7 +88,7 @@ def _one(single):
         fast, n = sum(ratio >= GAIN for ratio in right), len(mine)
         compiles = sum(_gate(row) in ("", "correct") for row in mine)
         shares = [interval(k / n, wilson(k, n)) for k in (len(right), fast)]
-        told = [
+        found = [
             f"{model}{_marks(mine)}",
             lesson or "none",
             n,
@@ -98,7 +98,7 @@ def _one(single):
             shares[1],
             f"{np.median(right):.2f}" if right else "–",
         ]
-        lines.append(f"| {' | '.join(map(str, told))} |")
+        lines.append(f"| {' | '.join(map(str, found))} |")
     return [*lines, "", TRY, ""]
 
 
@@ -147,7 +147,7 @@ def _over_seeds(arms: Mapping[str, Sequence[Row]], within: Mapping[tuple, tuple[
         both = sorted(mine.keys() & theirs.keys())
         p = f"{mcnemar([mine[k] for k in both], [theirs[k] for k in both]):.2g}" if both and arm != first else ""
         equal = [within[_cell(row)] for row in rows if _cell(row) in within]
-        told = [
+        found = [
             f"`{arm}`{_marks(rows)}",
             ", ".join(str(row["seed"]) for row in rows),
             *shares,
@@ -157,7 +157,7 @@ def _over_seeds(arms: Mapping[str, Sequence[Row]], within: Mapping[tuple, tuple[
             f"{tokens:,.0f}",
             p,
         ]
-        yield " | ".join(map(str, told))
+        yield " | ".join(map(str, found))
 
 
 def _sum(rows: Sequence[Row], what: str) -> int:
@@ -180,7 +180,7 @@ def _equal(found: Sequence[Row]) -> dict[tuple, tuple[int, int, int]]:
     groups: dict[tuple, list[Row]] = {}
     for row in found:
         groups.setdefault(_cell(row)[:-1], []).append(row)
-    told = {}
+    facts = {}
     for group in groups.values():
         least = min(sum(tokens for _, tokens, _, _ in row["attempts"]) for row in group)
         for row in group if len(group) > 1 else []:
@@ -188,5 +188,5 @@ def _equal(found: Sequence[Row]) -> dict[tuple, tuple[int, int, int]]:
             within = row["attempts"][: int(np.searchsorted(spent, least, side="right"))]
             right = {name for name, _, gate, _ in within if gate == ""}
             faster = {name for name, _, gate, ratio in within if gate == "" and ratio >= GAIN}
-            told[_cell(row)] = (len(within), len(right), len(faster))
-    return told
+            facts[_cell(row)] = (len(within), len(right), len(faster))
+    return facts

@@ -43,7 +43,7 @@ def page() -> str:
 
 def race(found: dict[str, Any]) -> list[str]:
     """Against TRL."""
-    versions = next(told["versions"] for side, told in found["told"].items() if side.endswith("_trl"))
+    versions = next(one["versions"] for side, one in found["told"].items() if side.endswith("_trl"))
     lines = [
         "## Beside TRL",
         "",

@@ -167,7 +167,7 @@ def _lead() -> str:
 
 def shared(rows: Sequence[Row]) -> str:
     """The settings that all rows share, in words."""
-    told = {
+    facts = {
         "model": "`{}`",
         "env": "`{}`",
         "plan.lora_rank": "LoRA of rank {}",
@@ -181,10 +181,10 @@ def shared(rows: Sequence[Row]) -> str:
         "plan.eval_tasks": "{} held-out tasks",
     }
     configs = [row["config"] | {f"plan.{k}": v for k, v in row["config"]["plan"].items()} for row in rows]
-    values = {name: [config.get(name) for config in configs] for name in told}
+    values = {name: [config.get(name) for config in configs] for name in facts}
     same = {name: v[0] for name, v in values.items() if v[0] and all(x == v[0] for x in v)}
     usual = {"epochs": 1, "minibatches": 1, "temperature": 1.0}
-    words = [told[name].format(value) for name, value in same.items() if usual.get(name) != value]
+    words = [facts[name].format(value) for name, value in same.items() if usual.get(name) != value]
     return f"In all runs: {', '.join(words)}."
 
 
@@ -233,11 +233,11 @@ def _cpu(rows: Sequence[Row]) -> str:
 
 def _mean(values: Sequence[float], *, each: bool = False) -> str:
     low, high = student_interval(values) if len(values) > 1 else (np.nan, np.nan)
-    told = f"{100 * np.mean(values):.0f}"
+    text = f"{100 * np.mean(values):.0f}"
     if not each or len(values) < 2:
-        return told
+        return text
     single = ", ".join(f"{100 * v:.0f}" for v in values)
-    return f"{told} [{100 * max(0.0, low):.0f}, {100 * min(1.0, high):.0f}] ({single})"
+    return f"{text} [{100 * max(0.0, low):.0f}, {100 * min(1.0, high):.0f}] ({single})"
 
 
 if __name__ == "__main__":

@@ -59,9 +59,9 @@ def main() -> None:
             for turn in range(a.rounds):
                 for side in sorted(rows, reverse=bool(turn % 2)):
                     live.note(f"{name}, round {turn + 1} of {a.rounds}: {side}")
-                    got, told = one_side(side, rank, shape, turn, a)
+                    got, result = one_side(side, rank, shape, turn, a)
                     rows[side].append(got)
-                    found.setdefault("told", {})[f"{name}_{side}"] = told
+                    found.setdefault("told", {})[f"{name}_{side}"] = result
             found[name] = compared(rows, shape.tokens)
             live.note(f"{name}: {found[name]['ratio_cpu']}")
     ratios = {f"{name}_{kind}": found[name]["ratio_cpu"][kind] for name in a.settings for kind in TYPES}
@@ -86,8 +86,8 @@ def one_side(side: str, rank: int, shape: Shape, turn: int, a: argparse.Namespac
     done = subprocess.run(words, input=json.dumps(want), capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.exit(f"the side of {side} failed:\n{done.stderr[-3000:]}")
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    return np.diff(np.array(told.pop("rows")), axis=0)[1:], told
+    data = json.loads(done.stdout.strip().splitlines()[-1])
+    return np.diff(np.array(data.pop("rows")), axis=0)[1:], data
 
 
 def ours(want: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def ours(want: dict[str, Any]) -> None:
         done = side.sample(some, seed=1000 * want["seed"] + step)
         gaps.append(side.train(some, done)["gap"])
         clock.append((time.perf_counter(), time.process_time()))
-    told = {
+    facts = {
         "rows": clock,
         "prompt_tokens": sorted({len(ids) for ids in asked}),
         "micro_tokens": side.micro_tokens,
@@ -112,7 +112,7 @@ def ours(want: dict[str, Any]) -> None:
         "largest_gap": max(gaps),
         "peak_gb": round(highest(), 2),
     }
-    sys.stdout.write(json.dumps(told))
+    sys.stdout.write(json.dumps(facts))
 
 
 def texts(model: language.LanguageModel, shape: Shape, steps: int, turn: int) -> list[str]:

@@ -94,7 +94,7 @@ def main() -> None:
         )
         trainer.train()
     sizes = sorted({len(tokenizer(text)["input_ids"]) for text in want["prompts"]})
-    told = {
+    facts = {
         "rows": clock.rows,
         "prompt_tokens": sizes,
         "completion_tokens": sorted(set(lengths)),
@@ -103,7 +103,7 @@ def main() -> None:
         "trained": sum(p.numel() for p in trainer.model.parameters() if p.requires_grad),
         "versions": versions(),
     }
-    print(json.dumps(told))
+    print(json.dumps(facts))
 
 
 def versions() -> dict[str, str]:

@@ -92,8 +92,8 @@ def measure(
         "coma": return_ - own_mean(actors, q, norm, batch, generator),
         "optimal": return_ - torch.from_numpy(best).float(),
     }
-    told = variances(actors, batch, credits, generator)
-    return {f"variance_{name}": number for name, number in told.items()}
+    variances_ = variances(actors, batch, credits, generator)
+    return {f"variance_{name}": number for name, number in variances_.items()}
 
 
 @torch.no_grad()
@@ -143,13 +143,13 @@ def run(config: mappo.Config, folder: RunFolder, live: Live, *, resume: bool = F
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
                 ledger = mappo.over_optimal_baseline(config, actors, q, norm, batch, team.generator)
-            told = measure(config, actors, q, norm, batch, team.generator) if update % EVERY == EVERY - 1 else {}
+            metrics = measure(config, actors, q, norm, batch, team.generator) if update % EVERY == EVERY - 1 else {}
             with team.clock("learn"):  # LEARN
-                told |= improve_together(
+                metrics |= improve_together(
                     config, actors, adam, batch, mappo.scaled(config, batch, ledger), team.generator
                 )
-                told |= mappo.learn_values(config, critic, q, critic_adams, norm, batch, ledger, team.generator)
-            team.log(ledger, **told)
+                metrics |= mappo.learn_values(config, critic, q, critic_adams, norm, batch, ledger, team.generator)
+            team.log(ledger, **metrics)
         return team.finish("mappo")
 
 

@@ -66,10 +66,10 @@ def main() -> None:
             for turn in range(a.rounds):
                 for side in sorted(sides, reverse=bool(turn % 2)):
                     live.note(f"{name}, round {turn + 1} of {a.rounds}: {side}")
-                    rows, told = (ours if side == "ours" else theirs)({**want, "seed": turn}, a)
+                    rows, facts = (ours if side == "ours" else theirs)({**want, "seed": turn}, a)
                     sides[side].append(rows)
                     if side == "benchmarl":
-                        found["benchmarl"] = told
+                        found["benchmarl"] = facts
             found[name] = {"settings": want, **compared(sides, want["envs"] * want["horizon"])}
             live.note(f"{name}: {found[name]['ratio_cpu']:.2f} times the steps per second (process time)")
         command = (
@@ -123,8 +123,8 @@ def theirs(want: dict[str, Any], a: argparse.Namespace) -> tuple[np.ndarray, dic
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     if done.returncode:
         sys.exit(f"BenchMARL's side failed:\n{done.stderr[-3000:]}")
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    return np.diff(np.array(told["rows"]), axis=0), {"versions": told["versions"], "parameters": told["parameters"]}
+    data = json.loads(done.stdout.strip().splitlines()[-1])
+    return np.diff(np.array(data["rows"]), axis=0), {"versions": data["versions"], "parameters": data["parameters"]}
 
 
 def compared(sides: dict[str, list[np.ndarray]], frames: int) -> dict[str, Any]:

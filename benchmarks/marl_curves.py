@@ -65,13 +65,13 @@ def panel(axes: Axes, task: str, rows: Sequence[dict[str, Any]], span: int) -> N
             level = float(iqm([row["sampled"]["value"] for row in mine]))
             axes.axhline(level, color=colour, linestyle=":", label=f"{arm} ({len(mine)})")
             continue
-        told = [points(row, span) for row in mine]
-        common = sorted(set.intersection(*(set(one) for one in told)))
-        for one in told if len(told) > 1 else []:
+        found = [points(row, span) for row in mine]
+        common = sorted(set.intersection(*(set(one) for one in found)))
+        for one in found if len(found) > 1 else []:
             axes.plot(list(one), list(one.values()), color=colour, alpha=0.25, linewidth=0.7)
-        columns = [[one[step] for one in told] for step in common]
-        axes.plot(common, [iqm(column) for column in columns], color=colour, label=f"{arm} ({len(told)})")
-        if len(told) > 1:
+        columns = [[one[step] for one in found] for step in common]
+        axes.plot(common, [iqm(column) for column in columns], color=colour, label=f"{arm} ({len(found)})")
+        if len(found) > 1:
             ends = [stratified_bootstrap([column], iqm) for column in columns]
             low, high = zip(*ends, strict=True)
             axes.fill_between(common, low, high, color=colour, alpha=0.15, linewidth=0)

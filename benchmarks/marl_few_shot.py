@@ -48,8 +48,8 @@ def zero_shot(runs: Path, results: Path) -> None:
                 Live(plain=True) as live,
                 RunFolder.open(folder_of(runs, "spread-3", "scratch", row["seed"])) as folder,
             ):
-                told = mat.evaluate(folder, live, 128, env=f"spread:n={n}")
-            random = {"name": "random actions", "value": told["random"]["value"], "ci95": told["random"]["ci95"]}
+                result = mat.evaluate(folder, live, 128, env=f"spread:n={n}")
+            random = {"name": "random actions", "value": result["random"]["value"], "ci95": result["random"]["ci95"]}
             add(
                 results,
                 {
@@ -57,8 +57,8 @@ def zero_shot(runs: Path, results: Path) -> None:
                     "algo": "mat",
                     "command": f"python benchmarks/{NAME}.py --seeds {row['seed']}",
                     "config": {**row["config"], "env": f"spread:n={n}"},
-                    "greedy": told["greedy"],
-                    "sampled": told["sampled"],
+                    "greedy": result["greedy"],
+                    "sampled": result["sampled"],
                     "random": random,
                     "steps": 0,
                     "updates": 0,

@@ -27,9 +27,9 @@ def main() -> None:
         name = f"mamujoco:{robot}"
         env = envs.load_team(name, COPIES)
         player = TeamPlayer(Views(env.team, ids=False, device=torch.device("cpu")), idle_act(env.team))
-        told = player.play(env, episodes=ATTEMPTS, greedy=True, generator=torch.Generator(), seed=0)
+        result = player.play(env, episodes=ATTEMPTS, greedy=True, generator=torch.Generator(), seed=0)
         env.close()
-        rows.append({"task": robot, "command": "python benchmarks/marl_idle.py", **summarise(told), **provenance()})
+        rows.append({"task": robot, "command": "python benchmarks/marl_idle.py", **summarise(result), **provenance()})
         print(robot, rows[-1]["value"], rows[-1]["ci95"])
     target = Path(__file__).parent / "results" / "marl_idle.json"
     write_atomic(target, json.dumps(rows, indent=1) + "\n")

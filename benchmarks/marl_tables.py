@@ -278,11 +278,11 @@ def _bench(found: Row) -> list[str]:
         "| run | random | all | share, all | at most | acting and stepping, share on the clock | parts |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, told in r["whole"].items():
-        parts = " / ".join(f"{value:.2f}" for value in told["milliseconds"].values())
-        share = told.get("share_whole_cpu", told["share_whole"])
-        rates = " | ".join(f"{told.get(f'{part}_cpu', told[part]):,}" for part in ("random", "whole"))
-        most, collect = r["most_possible"].get(f"{name}_share_whole"), told["share_collect"]
+    for name, row in r["whole"].items():
+        parts = " / ".join(f"{value:.2f}" for value in row["milliseconds"].values())
+        share = row.get("share_whole_cpu", row["share_whole"])
+        rates = " | ".join(f"{row.get(f'{part}_cpu', row[part]):,}" for part in ("random", "whole"))
+        most, collect = r["most_possible"].get(f"{name}_share_whole"), row["share_collect"]
         shares = f"{share:.1%} | {'–' if most is None else f'{most:.1%}'} | {collect:.1%}"
         out.append(f"| {name.replace('_', ', ')} | {rates} | {shares} | {parts} |")
     missed = [name.replace("_", " ") for name, ok in r["checks"].items() if not ok]
@@ -325,13 +325,13 @@ def _race(found: Row) -> list[str]:
         "| setting | copies × steps, passes, minibatches | ours | BenchMARL | ratio [95 %] | on the clock |",
         "|---|---|---|---|---|---|",
     ]
-    for name, told in found.items():
-        if isinstance(told, dict) and "ratio_cpu" in told:
-            s, (low, high) = told["settings"], told["ratio_cpu_ci95"]
+    for name, row in found.items():
+        if isinstance(row, dict) and "ratio_cpu" in row:
+            s, (low, high) = row["settings"], row["ratio_cpu_ci95"]
             out.append(
                 f"| {name.replace('_', ' ')} | {s['envs']:,} × {s['horizon']}, {s['epochs']}, {s['minibatches']} | "
-                f"{told['ours_steps_per_s_cpu']:,} | {told['benchmarl_steps_per_s_cpu']:,} | "
-                f"{told['ratio_cpu']:.2f} [{low:.2f}, {high:.2f}] | {told['ratio_wall']:.2f} |"
+                f"{row['ours_steps_per_s_cpu']:,} | {row['benchmarl_steps_per_s_cpu']:,} | "
+                f"{row['ratio_cpu']:.2f} [{low:.2f}, {high:.2f}] | {row['ratio_wall']:.2f} |"
             )
     return [*out, ""]
 
@@ -361,8 +361,8 @@ def _groups(rows: Sequence[Row]) -> list[tuple[str, str, list[Row]]]:
 
 def _around(row: Row, update: int) -> float:
     size = row["steps"] / row["updates"]
-    told = [value for step, value in row["curve"] if update - 5 < step / size <= update]
-    return float(np.mean(told)) if told else float("nan")
+    found = [value for step, value in row["curve"] if update - 5 < step / size <= update]
+    return float(np.mean(found)) if found else float("nan")
 
 
 def _first(row: Row, enough: float) -> str:
@@ -373,8 +373,8 @@ def _first(row: Row, enough: float) -> str:
 
 def _at(row: Row, share: float) -> float:
     """Greedy return where this share of the steps was done: the nearest evaluation, else the learning curve."""
-    told = [(m["step"], m["value"]) for m in row["evaluations"]] or row["curve"]
-    return float(min(told, key=lambda point: abs(point[0] - share * row["steps"]))[1]) if told else float("nan")
+    found = [(m["step"], m["value"]) for m in row["evaluations"]] or row["curve"]
+    return float(min(found, key=lambda point: abs(point[0] - share * row["steps"]))[1]) if found else float("nan")
 
 
 def _plain(values: Sequence[float]) -> str:

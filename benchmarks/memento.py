@@ -60,12 +60,12 @@ def section(found):
     """The part of docs/results/memory-worlds.md."""
     lines = [f"| world | measure | {' | '.join(f'`{arm}`' for arm in ARMS)} |", "|---" * (2 + len(ARMS)) + "|"]
     for world, (about, _) in WORLDS.items():
-        for column, told in COLUMNS.items():
+        for column, one in COLUMNS.items():
             cells = [
                 _mean([row["metrics"][column] for row in found if (row["world"], row["arm"]) == (world, arm)])
                 for arm in ARMS
             ]
-            lines.append(f"| {world}: {about} | {told} | {' | '.join(cells)} |")
+            lines.append(f"| {world}: {about} | {one} | {' | '.join(cells)} |")
     seeds = sorted({row["seed"] for row in found})
     commits = sorted({row["commit"]["id"][:10] + " (dirty)" * row["commit"]["dirty"] for row in found})
     return [

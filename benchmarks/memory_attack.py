@@ -107,7 +107,7 @@ def run(world: Poisoned, arm: str) -> dict[str, Any]:
         for number, task in world.world.stream():
             if number == BEFORE and not by_pass[BEFORE] and world.attack.k:
                 memory.remember_many(world.poison())
-            by_pass[number].append(_attempt(memory, world, number, task, setting.told))
+            by_pass[number].append(_attempt(memory, world, number, task, setting.reports))
             if setting.alarms and len(by_pass[number]) == len(world.world.tasks):
                 quarantined += quarantine_sources(memory, setting)
         end = _end(memory, world)
@@ -117,13 +117,13 @@ def run(world: Poisoned, arm: str) -> dict[str, Any]:
     return {**found, "clusters": _by_cluster(by_pass, o.clusters)}
 
 
-def _attempt(memory: Memory, world: Poisoned, number: int, task: Any, told: bool) -> tuple[Any, ...]:
+def _attempt(memory: Memory, world: Poisoned, number: int, task: Any, given: bool) -> tuple[Any, ...]:
     with memory.transaction():
         recall = memory.recall(task.text)
         bodies = [item.body for item in recall.items]
         seen = world.seen(task, bodies, number)
         reward = world.world.reward(seen.chance, task, number)
-        memory.settle(recall, reward, action=seen.followed if told else None)
+        memory.settle(recall, reward, action=seen.followed if given else None)
         if world.attack.launder and reward == 1.0 and seen.followed and world.is_poison(seen.followed):
             # the agent was rewarded for what the poison made it do, and keeps it as its own experience
             memory.remember(task.text, seen.followed, polarity="success", source="self", parents=recall)

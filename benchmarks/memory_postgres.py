@@ -53,12 +53,12 @@ def timed(work):
 
 def verbs(memory, rng, counter):
     """One round of the verbs: (seconds, round trips to the server) by verb."""
-    told, text = {}, task(rng)
+    facts, text = {}, task(rng)
 
     def verb(name, work):
         before = SENT[0]
         seconds, found = timed(work)
-        told[name] = seconds, SENT[0] - before
+        facts[name] = seconds, SENT[0] - before
         return found
 
     verb("recall, similarity only", lambda: memory.recall(text, policy="rag"))
@@ -66,7 +66,7 @@ def verbs(memory, rng, counter):
     verb("shown", lambda: memory.shown(r, r.ids[:1]))
     verb("settle", lambda: memory.settle(r, float(rng.integers(2)), action="lesson 7"))
     verb("remember", lambda: memory.remember(f"{text} {counter}", f"new {counter}", parents=r))
-    return told
+    return facts
 
 
 def count_round_trips():
@@ -93,12 +93,12 @@ def grouped(memory, rng):
     def at_once(waiting):
         return sum(map(len, memory.settle_many([{"recalled": r, "reward": 1.0} for r in waiting])))
 
-    told = {}
+    facts = {}
     for name, settle in (("in a transaction", one_by_one), ("settle_many", at_once)):
         waiting, before = receipts(), SENT[0]
         seconds, updates = timed(lambda settle=settle, waiting=waiting: settle(waiting))
-        told[name] = updates / seconds, SENT[0] - before
-    return told
+        facts[name] = updates / seconds, SENT[0] - before
+    return facts
 
 
 def measure(items, repeats, seed):
@@ -113,8 +113,8 @@ def measure(items, repeats, seed):
         result["migrate"]["back_s"], back = timed(lambda: transfer.migrate(there, Path(folder) / "b.db"))
         assert back.digest == moved.digest
         with closing(open_store(path)) as store:
-            told, _ = timed(lambda: transfer.export_jsonl(store, Path(folder) / "a.jsonl"))
-            result["migrate"] |= {"export_s": told, "export_bytes": (Path(folder) / "a.jsonl").stat().st_size}
+            exported, _ = timed(lambda: transfer.export_jsonl(store, Path(folder) / "a.jsonl"))
+            result["migrate"] |= {"export_s": exported, "export_bytes": (Path(folder) / "a.jsonl").stat().st_size}
         result |= compare(path, there, repeats, seed)
         result["hnsw"] = graph(there, repeats, seed)
     return result
@@ -134,7 +134,7 @@ def compare(path, there, repeats, seed):
                         times[name].setdefault(verb, []).append(seconds)
                         trips.setdefault(verb, []).extend([sent] if name == "postgresql" else [])
         groups = {name: grouped(memory, rngs[name]) for name, memory in (("sqlite", lite), ("postgresql", pg))}
-        updates = {name: {way: rate for way, (rate, _) in told.items()} for name, told in groups.items()}
+        updates = {name: {way: rate for way, (rate, _) in facts.items()} for name, facts in groups.items()}
         sent = {way: n for way, (_, n) in groups["postgresql"].items()}
         assert lite.items(None)[-1].id == pg.items(None)[-1].id
         sizes = {"sqlite": path.stat().st_size, "postgresql": sum(pg.bank.store.sizes().values())}
@@ -165,8 +165,8 @@ def graph(there, repeats, seed):
             # keys of counted words tie exactly: another that is just as near as the tenth is no miss
             hits += int(np.count_nonzero(found >= truth[-1]))
         approximate.close()
-    told = {f"{name}_p50_ms": float(1e3 * np.median(seconds)) for name, seconds in times.items()}
-    return {"build_s": build, "recall_at_10": hits / (10 * repeats), **told}
+    facts = {f"{name}_p50_ms": float(1e3 * np.median(seconds)) for name, seconds in times.items()}
+    return {"build_s": build, "recall_at_10": hits / (10 * repeats), **facts}
 
 
 def prepared(there):
@@ -187,8 +187,8 @@ def main():
     if given.out:
         sizes = " ".join(str(items) for items in given.items)
         command = f"python benchmarks/memory_postgres.py --items {sizes} --repeats {given.repeats} --seed {given.seed}"
-        told = {"benchmark": "memory_postgres", "command": command, "seed": given.seed, "results": results}
-        write_atomic(given.out, dump({**told, **provenance()}, indent=1) + "\n")
+        facts = {"benchmark": "memory_postgres", "command": command, "seed": given.seed, "results": results}
+        write_atomic(given.out, dump({**facts, **provenance()}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -196,8 +196,8 @@ def _gates(runs: list[dict[str, Any]]) -> list[str]:
 
 
 def _kinds(kinds: dict[str, Any], name: str) -> str:
-    told = next(iter(kinds["rates"][name].values()))
-    return f"{100 * told['mean']:.0f} [{100 * told['ci95'][0]:.0f}, {100 * told['ci95'][1]:.0f}]"
+    result = next(iter(kinds["rates"][name].values()))
+    return f"{100 * result['mean']:.0f} [{100 * result['ci95'][0]:.0f}, {100 * result['ci95'][1]:.0f}]"
 
 
 def _percent(rates: dict[str, Any], name: str) -> str:

@@ -82,9 +82,9 @@ def labelled(seed, policy, runs):
 def cell(key, policy, runs):
     """One row: all searches of a value at one budget."""
     prm = labelled(key["seed"], policy, runs) if key["value"] == "prm" else None
-    told = settings(str(prm / "prm") if prm else key["value"], key["budget"])
+    given = settings(str(prm / "prm") if prm else key["value"], key["budget"])
     ways = ("greedy", "cot_sc") if (key["value"], key["budget"]) == ("flat", 0) else VALUES[key["value"]]
-    config = with_fields(search.Config(), **told, model=f"train:{policy}", seed=key["seed"], search=ways)
+    config = with_fields(search.Config(), **given, model=f"train:{policy}", seed=key["seed"], search=ways)
     path, began = runs / "-".join(map(str, key.values())), time.process_time()
     shutil.rmtree(path, ignore_errors=True)
     with (
@@ -95,7 +95,7 @@ def cell(key, policy, runs):
     ):
         summary = search.run(config, folder, live)
         folder.write_summary(summary)
-    row = {**key, "command": COMMAND, "settings": told | {"value": key["value"]}, "arms": summary["arms"]}
+    row = {**key, "command": COMMAND, "settings": given | {"value": key["value"]}, "arms": summary["arms"]}
     if prm:
         row["prm"] = json.loads((prm / "prm_labels.json").read_text("utf-8"))
     return row | {"cpu_s": round(time.process_time() - began, 1)}

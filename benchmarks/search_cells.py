@@ -24,7 +24,7 @@ def summed(found: list[dict], tasks: int, cost: str) -> dict:
     }
 
 
-def main(doc: str, result: Path, tasks: int, cells: Callable[[int], Iterable[tuple[str, list[dict]]]], **told) -> None:
+def main(doc: str, result: Path, tasks: int, cells: Callable[[int], Iterable[tuple[str, list[dict]]]], **given) -> None:
     """Run the cells one after the other, say each, and write their rows; ``tasks`` is the default of ``--tasks``."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=tasks)
@@ -33,5 +33,5 @@ def main(doc: str, result: Path, tasks: int, cells: Callable[[int], Iterable[tup
         rows += some
         print(said, flush=True)
     command = f"python benchmarks/{result.name.removesuffix('.json')}.py --tasks {tasks}"
-    file = {"name": result.stem, "command": command, "tasks": tasks, **told, **begun, "rows": rows}
+    file = {"name": result.stem, "command": command, "tasks": tasks, **given, **begun, "rows": rows}
     write_atomic(result, json.dumps(file, indent=1) + "\n")

@@ -70,18 +70,18 @@ def page(noisy: dict, depth: dict, chores: dict) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _source(told: dict, path: Path) -> str:
-    changed = ", other files changed" if told["commit"]["dirty"] else ""
-    return f"`{told['command']}`, commit {told['commit']['id'][:10]}{changed}, {file(path)}."
+def _source(data: dict, path: Path) -> str:
+    changed = ", other files changed" if data["commit"]["dirty"] else ""
+    return f"`{data['command']}`, commit {data['commit']['id'][:10]}{changed}, {file(path)}."
 
 
 def _skill(row: dict) -> str:
     return f"{row['kind']} right with chance {row['skill']:g}"
 
 
-def _depth(told: dict) -> list[str]:
+def _depth(data: dict) -> list[str]:
     """Deep against shallow: who is ahead at which depth and value."""
-    rows, n = told["rows"], told["tasks"] * len(told["seeds"])
+    rows, n = data["rows"], data["tasks"] * len(data["seeds"])
     depths = list(dict.fromkeys(row["depth"] for row in rows))
     heads = [f"{way}, {d}" for way in AGAINST for d in depths]
     lines = [f"| policy | AUC | {' | '.join(heads)} |", "|---|---|" + "---|" * len(heads)]
@@ -98,7 +98,7 @@ def _depth(told: dict) -> list[str]:
         "(unpaired; **bold**: without 0). A scripted policy never mends a wrong step; each step is right with a "
         "fixed chance (then deep tasks are harder), or the whole answer is. A state's value is 1 where all its steps "
         "are right, else 0, plus noise of its own; at an end it is the outcome model. Every way may write "
-        f"{told['answers']} answers' steps; {n} tasks a cell. {_source(told, DEPTH)}",
+        f"{data['answers']} answers' steps; {n} tasks a cell. {_source(data, DEPTH)}",
     ]
 
 
@@ -107,8 +107,8 @@ def _ahead(way: str, rows: list[dict], auc: float) -> str:
     cell = {(row["way"], row["how"]): row for row in rows if abs(row["auc"] - auc) < 0.005}
     tree, chosen = cell[way, "last_max"], cell["samples", "last_vote"]
     low, high = _difference(tree["right"], tree["ci95"], chosen["right"], chosen["ci95"])
-    told = f"{100 * (tree['right'] - chosen['right']):+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]"
-    return f"**{told}**" if low > 0 or high < 0 else told
+    text = f"{100 * (tree['right'] - chosen['right']):+.0f} [{100 * low:+.0f}, {100 * high:+.0f}]"
+    return f"**{text}**" if low > 0 or high < 0 else text
 
 
 def _difference(p: float, p_span: list[float], q: float, q_span: list[float]) -> tuple[float, float]:
@@ -118,9 +118,9 @@ def _difference(p: float, p_span: list[float], q: float, q_span: list[float]) ->
     return p - q - low, p - q + high
 
 
-def picture(told: dict, target: Path) -> None:
+def picture(data: dict, target: Path) -> None:
     """Percent right by depth, a panel a policy and AUC."""
-    plt, rows = _plain(), told["rows"]
+    plt, rows = _plain(), data["rows"]
     skills, aucs = list(dict.fromkeys(map(_skill, rows))), list(dict.fromkeys(row["auc"] for row in rows))[1:]
     figure, axes = plt.subplots(len(skills), len(aucs), figsize=(7.6, 8.6), sharex=True, sharey=True, squeeze=False)
     for panels, skill in zip(axes, skills, strict=True):
@@ -151,9 +151,9 @@ def _panel(panel: Any, rows: list[dict]) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ chores
-def _chores(told: dict) -> list[str]:
+def _chores(data: dict) -> list[str]:
     """The long text world."""
-    rows = told["rows"]
+    rows = data["rows"]
     columns = list(dict.fromkeys((row["value"], row["noise"]) for row in rows))
     lines = ["| skill | way | " + " | ".join(f"{kind}, noise {noise:g}" for kind, noise in columns) + " |"]
     lines += ["|---|---|" + "---|" * len(columns)]
@@ -167,9 +167,9 @@ def _chores(told: dict) -> list[str]:
         "`household:chores`, no model, percent of tasks done, 95 % interval. *Done*: the share of the goal that "
         "holds now, less when a door is open, through which alone things are put away. *Distance*: the share of the "
         "shortest way that is behind, a control that knows the future. With the chance of its skill the policy gives "
-        f"the command of the shortest way, otherwise any. Every way may give {told['budget']} commands; *one step "
-        f"ahead* takes the best of 16. {told['tasks']} held-out tasks for each of {len(told['seeds'])} seeds, 17 to "
-        f"23 commands at best. {_source(told, CHORES)}",
+        f"the command of the shortest way, otherwise any. Every way may give {data['budget']} commands; *one step "
+        f"ahead* takes the best of 16. {data['tasks']} held-out tasks for each of {len(data['seeds'])} seeds, 17 to "
+        f"23 commands at best. {_source(data, CHORES)}",
     ]
 
 

@@ -28,12 +28,12 @@ class Chains:
         self.path, self.fine = {0: []}, {0: 0}
 
     def estimate(self, node):
-        told = omega.Estimate(0.0)
+        result = omega.Estimate(0.0)
         for _ in range(self.samples):
             end, right = self.write(node)
-            (told.right if right else told.wrong).append(end)
-        told.mc = len(told.right) / self.samples
-        return told
+            (result.right if right else result.wrong).append(end)
+        result.mc = len(result.right) / self.samples
+        return result
 
     def write(self, node):
         path, fine = list(self.path[node]), self.fine[node]
@@ -102,7 +102,7 @@ def main() -> None:
                             "spent": spent / n,
                         }
                     )
-    told = {
+    facts = {
         "name": "search_first_error",
         "command": "python benchmarks/search_first_error.py",
         "right": RIGHT,
@@ -111,7 +111,7 @@ def main() -> None:
         **provenance(),
         "rows": rows,
     }
-    write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
+    write_atomic(RESULT, json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -102,8 +102,12 @@ def learned(seed: int, task: str) -> None:
         key = {"task": place, "arm": value, "seed": seed}
         if any(key.items() <= row.items() for row in team_grid.rows(RESULT)):
             continue
-        told = {**shared, "model": f"train:{policy}/model", "value": f"{policy}/value" if value == "learned" else value}
-        config = with_fields(search.Config(), **told, seed=seed, search=ways)
+        common = {
+            **shared,
+            "model": f"train:{policy}/model",
+            "value": f"{policy}/value" if value == "learned" else value,
+        }
+        config = with_fields(search.Config(), **common, seed=seed, search=ways)
         command = f"{COMMAND} --learned {task} --seeds {seed}"
         began, path = time.process_time(), RUNS / place / f"{value}-{seed}"
         shutil.rmtree(path, ignore_errors=True)
@@ -120,7 +124,7 @@ def learned(seed: int, task: str) -> None:
             {
                 **key,
                 "command": command,
-                "config": told,
+                "config": common,
                 "arms": summary["arms"],
                 "cpu_s": round(time.process_time() - began, 1),
                 **provenance(),

@@ -129,11 +129,11 @@ def _pooled(won: list[int], n: list[int]) -> str:
 def _course(rows: list[dict]) -> list[str]:
     """Held-out success before, at the end, and at the end with sampled answers."""
     cells = []
-    for told in zip(
+    for result in zip(
         *((*(row["evaluations"][which] for which in (0, -1)), row["sampled"]) for row in rows), strict=True
     ):
-        n = [one["n"] for one in told]
-        cells.append(_pooled([round(one["success_mean"] * m) for one, m in zip(told, n, strict=True)], n))
+        n = [one["n"] for one in result]
+        cells.append(_pooled([round(one["success_mean"] * m) for one, m in zip(result, n, strict=True)], n))
     return cells
 
 
@@ -143,12 +143,12 @@ def _search_table(rows: list[dict]) -> list[str]:
         for value in dict.fromkeys(row["arm"] for row in rows if row["task"] == task):
             mine = _of(rows, task, value)
             for i, arm in enumerate(mine[0]["arms"]):
-                told = [row["arms"][i] for row in mine]
-                n = [one["n"] for one in told]
-                oracle = sum(one["oracle"] * m for one, m in zip(told, n, strict=True)) / sum(n)
-                right = _pooled([one["successes"] for one in told], n)
-                tokens = sum(one["tokens"] for one in told) / len(told)
-                ranks = "–" if told[0]["ranks"] is None else f"{100 * sum(o['ranks'] for o in told) / len(told):.0f}"
+                found = [row["arms"][i] for row in mine]
+                n = [one["n"] for one in found]
+                oracle = sum(one["oracle"] * m for one, m in zip(found, n, strict=True)) / sum(n)
+                right = _pooled([one["successes"] for one in found], n)
+                tokens = sum(one["tokens"] for one in found) / len(found)
+                ranks = "–" if found[0]["ranks"] is None else f"{100 * sum(o['ranks'] for o in found) / len(found):.0f}"
                 reads = {"greedy": "none", "cot_sc": "none"}.get(arm["name"], value)
                 cells = [
                     f"{name}; seeds: {len(mine)}",

@@ -169,7 +169,7 @@ def run(tasks: int) -> None:
                         }
                     )
             print(f"skill {skill} noise {noise}", flush=True)
-    told = {
+    facts = {
         "name": "search_noisy_oracle",
         "command": "python benchmarks/search_noisy_oracle.py",
         "tasks": tasks,
@@ -177,7 +177,7 @@ def run(tasks: int) -> None:
         **provenance(),
         "rows": rows,
     }
-    write_atomic(RESULT, json.dumps(told, indent=1) + "\n")
+    write_atomic(RESULT, json.dumps(facts, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def file(path: Path) -> str:
 
 def span(right: float, ci95: list[float], oracle: float | None = None) -> str:
     """A share with its interval in %, and in brackets how often a right answer was among those found."""
-    told = f"{100 * right:.0f} [{100 * ci95[0]:.0f}, {100 * ci95[1]:.0f}]"
-    return told if oracle is None else f"{told} ({100 * oracle:.0f})"
+    text = f"{100 * right:.0f} [{100 * ci95[0]:.0f}, {100 * ci95[1]:.0f}]"
+    return text if oracle is None else f"{text} ({100 * oracle:.0f})"
 
 
 # ------------------------------------------------------------------------------------------------ choosing samples
@@ -56,27 +56,27 @@ def tasks_section(families: dict) -> list[str]:
     """Ways to choose among the samples of a frozen model, a line each."""
     lines = ["| tasks | way | right, % | 95 % | p |", "|---|---|---|---|---|"]
     notes = []
-    for family, told in families.items():
-        rows, n = told["rows"], len(told["rows"])
-        seeds = told["seeds"] if "seeds" in told else [told["seed"]]
+    for family, result in families.items():
+        rows, n = result["rows"], len(result["rows"])
+        seeds = result["seeds"] if "seeds" in result else [result["seed"]]
         different = len({row["task"] for row in rows})
         drawn, tokens = (sum(row[key] for row in rows) / n for key in ("samples", "tokens"))
         notes.append(
-            f"*{family}*: {n} tasks ({different} different) of `{told['env']}`, {told['model']}, seeds "
+            f"*{family}*: {n} tasks ({different} different) of `{result['env']}`, {result['model']}, seeds "
             f"{', '.join(map(str, seeds))}, {drawn:.1f} samples and {tokens:.0f} tokens a task"
         )
-        for way, one in told["ways"].items():
+        for way, one in result["ways"].items():
             low, high = (f"{100 * x:.0f}" for x in one["ci95"])
             p = "" if way == "majority" else f"{one['p_vote']:.2g}"
             right = f"{100 * one['mean']:.0f} %" if len(seeds) > 1 else f"{one['right']} of {one['n']}"
             lines.append(f"| {family} | {way} | {right} | [{low}, {high}] | {p} |")
-    told = next(iter(families.values()))
+    result = next(iter(families.values()))
     return [
         *lines,
         "",
         "All but the greedy way choose among the same samples; *oracle*: a right one was among them. Means over "
         f"seeds, Student's interval; p: exact McNemar against the majority, not corrected. {'; '.join(notes)}. "
-        f"Temperature {told['temperature']:g}, commit {told['commit']['id'][:10]}, {file(TASKS)}.",
+        f"Temperature {result['temperature']:g}, commit {result['commit']['id'][:10]}, {file(TASKS)}.",
     ]
 
 
@@ -108,19 +108,19 @@ def _by_budget(rows: list[dict]) -> dict[tuple[str, str], dict[int, dict]]:
     found: dict[tuple[str, str], dict[int, dict]] = {}
     for value, name in dict.fromkeys((row["value"], arm["name"]) for row in rows for arm in row["arms"]):
         for budget in sorted({row["budget"] for row in rows}):
-            told = [
+            result = [
                 arm
                 for row in rows
                 if (row["value"], row["budget"]) == (value, budget)
                 for arm in row["arms"]
                 if arm["name"] == name
             ]
-            if told:
-                n, ranks = [arm["n"] for arm in told], [arm["ranks"] for arm in told if arm["ranks"] is not None]
+            if result:
+                n, ranks = [arm["n"] for arm in result], [arm["ranks"] for arm in result if arm["ranks"] is not None]
                 found.setdefault((value, name), {})[budget] = {
-                    "won": [arm["successes"] for arm in told],
+                    "won": [arm["successes"] for arm in result],
                     "n": n,
-                    "oracle": sum(arm["oracle"] * m for arm, m in zip(told, n, strict=True)) / sum(n),
+                    "oracle": sum(arm["oracle"] * m for arm, m in zip(result, n, strict=True)) / sum(n),
                     "ranks": sum(ranks) / len(ranks) if ranks else None,
                 }
     return found
@@ -188,9 +188,9 @@ def budgets_picture(rows: list[dict], target: Path) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ speed
-def speed_section(told: dict) -> list[str]:
+def speed_section(row: dict) -> list[str]:
     """What a search costs beside the model."""
-    found = told["result"]
+    found = row["result"]
     rate, tokens, toy = found["simulations_per_second"], found["tokens"], found["toy"]
     reuse, gain = found["prefix_reuse"], found["ratios"]["batch_nothing_kept_over_batch"]
     times = f"{found['ratios']['one_at_a_time_over_batch']:.1f}"
@@ -212,8 +212,8 @@ def speed_section(told: dict) -> list[str]:
         "",
         "MCTS-Rollout over lines of `game24`, SmolLM2-135M: eight tasks and four simulations each under way, against "
         "one at a time, as in released code. In the toy game mctx, which compiles it with the tree, is faster; where "
-        f"it asks Python for a value, one tree is about as fast. {command_of(told)}, commit "
-        f"{told['commit']['id'][:10]}, {told['machine']['cores']} cores of an {told['machine']['cpu']}, one thread, "
+        f"it asks Python for a value, one tree is about as fast. {command_of(row)}, commit "
+        f"{row['commit']['id'][:10]}, {row['machine']['cores']} cores of an {row['machine']['cpu']}, one thread, "
         f"load before {found['load_before'][0]:g}, {file(SPEED)}.",
     ]
 
@@ -247,7 +247,7 @@ def noisy_section(found: dict) -> list[str]:
 
 def above_samples(rows: list[dict]) -> list[tuple[float, int, int, int]]:
     """By AUC: searches surely above the best way to choose among samples, above an oracle's choice, and of how many."""
-    told = []
+    found = []
     for noise in dict.fromkeys(row["noise"] for row in rows):
         above = beyond = n = 0
         for skill, budget in dict.fromkeys((row["skill"], row["budget"]) for row in rows):
@@ -256,8 +256,8 @@ def above_samples(rows: list[dict]) -> list[tuple[float, int, int, int]]:
             n += len(TREES)
             above += sum(cell[way]["ci95"][0] > samples for way in TREES)
             beyond += sum(cell[way]["right"] > cell["best of samples"]["oracle"] for way in TREES)
-        told.append((next(row["auc"] for row in rows if row["noise"] == noise), above, beyond, n))
-    return told
+        found.append((next(row["auc"] for row in rows if row["noise"] == noise), above, beyond, n))
+    return found
 
 
 def _plain() -> Any:

@@ -179,13 +179,17 @@ def labelled(policy, renderer, env, n, seed):
 
 
 def tested(prm, chains, policy_logp):
-    """How well steps are told apart on chains of the policy, up to the first wrong one, and whether that is found."""
+    """How well steps are classified on chains of the policy, up to the first wrong one, and whether that is found."""
     scores = prm.judge([ids for contexts, _, _ in chains for ids in contexts]).reshape(-1, LINES)
     fine = np.array([right for _, right, _ in chains])
-    return {"prm": _told(scores, fine, 0.5), "likelihood": _told(policy_logp, fine, None), "chains": len(chains)}
+    return {
+        "prm": _measures(scores, fine, 0.5),
+        "likelihood": _measures(policy_logp, fine, None),
+        "chains": len(chains),
+    }
 
 
-def _told(scores_BT, fine, threshold):
+def _measures(scores_BT, fine, threshold):
     """AUC of steps; first-error accuracy on wrong chains, and on right ones that none is called wrong; their F1."""
     seen = np.arange(LINES)[None] <= fine[:, None]
     right = np.arange(LINES)[None] < fine[:, None]
@@ -198,7 +202,7 @@ def _told(scores_BT, fine, threshold):
 
     if threshold is None:  # the best of all for this score: more than it could know
         return {"auc": ranked} | max(
-            (accuracies(x) for x in np.quantile(scores_BT, np.linspace(0, 1, 41))), key=lambda told: told["f1"]
+            (accuracies(x) for x in np.quantile(scores_BT, np.linspace(0, 1, 41))), key=lambda measures: measures["f1"]
         )
     return {"auc": ranked} | accuracies(threshold)
 
@@ -226,10 +230,10 @@ def decoded(policy, prm, renderer, seed):
             for task in range(32):
                 for how in ways:
                     one = chosen(found, space, task, how)
-                    told = out.setdefault(f"{name}/{how}", dict.fromkeys(COUNTED, 0))
+                    facts = out.setdefault(f"{name}/{how}", dict.fromkeys(COUNTED, 0))
                     right, tokens = bool(one.episode and one.episode.success), int(found.meter.tokens[task])
                     for what, more in zip(COUNTED, (right, one.right_somewhere, tokens, *one.pairs), strict=True):
-                        told[what] += more
+                        facts[what] += more
     return out
 
 
@@ -281,8 +285,8 @@ def main():
         for judge, n, updates in cells:
             key = {"judge": judge, "asked": n, "seed": seed} | ({"updates": updates} if n else {})
             if not any(key.items() <= row.items() for row in team_grid.rows(a.out)):
-                told = {**key, "command": COMMAND, "tasks": TASKS, "budget": BUDGET}
-                team_grid.add(a.out, {**told, **cell(policy, f"{a.runs}/{judge}", n, updates, seed), **begun})
+                facts = {**key, "command": COMMAND, "tasks": TASKS, "budget": BUDGET}
+                team_grid.add(a.out, {**facts, **cell(policy, f"{a.runs}/{judge}", n, updates, seed), **begun})
 
 
 if __name__ == "__main__":

@@ -122,7 +122,7 @@ def main():
                 continue
             rows = [*file.get(a.family, {}).get("rows", []), solved(model, env, task, budget, seed)]
             seeds = sorted({row.get("seed", 0) for row in rows})
-            told = {
+            facts = {
                 "command": command,
                 "env": spec,
                 "model": MODEL,
@@ -133,7 +133,7 @@ def main():
                 "ways": table(rows),
                 "rows": rows,
             }
-            write_atomic(a.out, json.dumps(file | {a.family: told}, indent=1) + "\n")
+            write_atomic(a.out, json.dumps(file | {a.family: facts}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -91,8 +91,8 @@ def warm(folder, a):
         if step % 20 == 0:
             print(f"{step}/{steps} loss {np.mean(losses[-20:]):.3f} {time.process_time() - started:.0f} s", flush=True)
     model.save(folder)
-    told = {**vars(a), "loss": float(np.mean(losses[-20:])), "cpu_seconds": round(time.process_time() - started)}
-    (Path(folder) / "warm.json").write_text(json.dumps(told))
+    facts = {**vars(a), "loss": float(np.mean(losses[-20:])), "cpu_seconds": round(time.process_time() - started)}
+    (Path(folder) / "warm.json").write_text(json.dumps(facts))
 
 
 if __name__ == "__main__":

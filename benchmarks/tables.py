@@ -70,12 +70,12 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         "",
     ]
     for why in dict.fromkeys(why for _, why in EARLIER.values()):
-        told = [
+        found = [
             f"`{arm}` ({sum(map(_earlier, mine))} of {len(mine)} rows)"
             for arm, (_, its) in EARLIER.items()
             if its == why and arm not in _PARTS and any(map(_earlier, mine := [r for r in rows if r["arm"] == arm]))
         ]
-        out += [f"† {', '.join(told)}: {why}.", ""] if told else []
+        out += [f"† {', '.join(found)}: {why}.", ""] if found else []
     commits = sorted({(r["commit"] or {}).get("id", "?")[:10] for r in rows})
     dirty = any((r["commit"] or {}).get("dirty") for r in rows)
     out += [
@@ -104,7 +104,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-def _told(rows: Sequence[dict[str, Any]], condition: str, arm: str, model: str = "qwen2.5-coder-1.5b") -> str:
+def _rate(rows: Sequence[dict[str, Any]], condition: str, arm: str, model: str = "qwen2.5-coder-1.5b") -> str:
     """Held-out success of an arm, for a sentence."""
     mine = [r for r in rows if (r["condition"], r["arm"], r["model"]) == (condition, arm, model)]
     return f"{_mean([_heldout(r) for r in mine])} %"
@@ -121,10 +121,10 @@ def _analyst(rows: Sequence[dict[str, Any]]) -> str:
     return (
         "Does a memory that learns what its notes are worth help a frozen 1.5B model to answer questions in SQL better "
         "than one that shows the most similar notes? Where two corrections in five are wrong, `memlift`† answers "
-        f"{_told(rows, 'wrong0.4', 'memlift')} of the held-out questions, similarity alone "
-        f"{_told(rows, 'wrong0.4', 'rag')} (difference {_gap(rows, 'wrong0.4', 'memlift')}); where all corrections are "
+        f"{_rate(rows, 'wrong0.4', 'memlift')} of the held-out questions, similarity alone "
+        f"{_rate(rows, 'wrong0.4', 'rag')} (difference {_gap(rows, 'wrong0.4', 'memlift')}); where all corrections are "
         f"right the difference is {_gap(rows, 'wrong0', 'memlift')}, and no memory answers "
-        f"{_told(rows, 'wrong0', 'none')}. The rows of `memlift` are of an earlier rule than the one that ships, and "
+        f"{_rate(rows, 'wrong0', 'none')}. The rows of `memlift` are of an earlier rule than the one that ships, and "
         "questions in free wording, or other models and databases, have few seeds."
     )
 
@@ -133,8 +133,8 @@ def _text_world(rows: Sequence[dict[str, Any]]) -> str:
     small = "smollm2-135m"
     return (
         "Does a memory of attempts help a small model that acts in a text world? Held out, `memlift`† solves "
-        f"{_told(rows, 'twc', 'memlift', small)} with the 135M model, similarity alone "
-        f"{_told(rows, 'twc', 'rag', small)} and no memory {_told(rows, 'twc', 'none', small)}: on new tasks no "
+        f"{_rate(rows, 'twc', 'memlift', small)} with the 135M model, similarity alone "
+        f"{_rate(rows, 'twc', 'rag', small)} and no memory {_rate(rows, 'twc', 'none', small)}: on new tasks no "
         f"memory is shown to help, and values without similarity cost {_gap(rows, 'twc', 'values-only', small)}, "
         "though on the tasks of the stream they rise from pass to pass. It does not show what a memory does where a "
         "model alone does worse, and rows with † are of earlier rules."
@@ -144,8 +144,8 @@ def _text_world(rows: Sequence[dict[str, Any]]) -> str:
 def _programs(rows: Sequence[dict[str, Any]]) -> str:
     return (
         "Does a memory of corrections help a frozen 1.5B model to write small programs, and do learned values add to "
-        f"similarity? Under the house's rules similarity alone solves {_told(rows, 'house', 'rag')} of the held-out "
-        f"tasks, no memory {_told(rows, 'house', 'none')}; `memlift`† differs from similarity by "
+        f"similarity? Under the house's rules similarity alone solves {_rate(rows, 'house', 'rag')} of the held-out "
+        f"tasks, no memory {_rate(rows, 'house', 'none')}; `memlift`† differs from similarity by "
         f"{_gap(rows, 'house', 'memlift')}, and in repairs by {_gap(rows, 'repair', 'memlift')}. With three seeds of "
         "few tasks it does not show that values help or harm here."
     )

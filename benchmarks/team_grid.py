@@ -156,7 +156,7 @@ def curve(updates: Sequence[dict[str, Any]]) -> list[list[float]]:
     size = max(1, -(-len(updates) // POINTS))
     parts = [updates[i : i + size] for i in range(0, len(updates), size)]
     points = ((part[-1]["step"], [m["return"] for m in part if m["return"] is not None]) for part in parts)
-    return [[step, round(fmean(told), 4)] for step, told in points if told]
+    return [[step, round(fmean(one), 4)] for step, one in points if one]
 
 
 def steps_in(module: Any, config: Any, minutes: float, live: Live) -> int:
@@ -168,10 +168,10 @@ def steps_in(module: Any, config: Any, minutes: float, live: Live) -> int:
         )
         with folder:
             module.run(trial, folder, live)
-        told = [m["steps_per_s"] for m in folder.read_metrics() if "update" in m]
+        logged = [m["steps_per_s"] for m in folder.read_metrics() if "update" in m]
     each = config.envs * config.horizon
-    steps = max(1, round(fmean(told[1:]) * 60.0 * minutes / each)) * each
-    live.note(f"{steps:,} steps in {minutes:g} minutes at {fmean(told[1:]):.0f} steps/s")
+    steps = max(1, round(fmean(logged[1:]) * 60.0 * minutes / each)) * each
+    live.note(f"{steps:,} steps in {minutes:g} minutes at {fmean(logged[1:]):.0f} steps/s")
     return steps
 
 

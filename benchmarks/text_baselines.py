@@ -96,8 +96,8 @@ def main() -> None:
 
 def measured(spec: str, seeds: range, model: str) -> dict[str, Any]:
     """The row of one world."""
-    told = {row.name: row.summary for row in envs.available()}
-    asked, n, n_model = WORLDS.get(spec) or (told.get(spec.partition(":")[0], ""), 40, 8)
+    facts = {row.name: row.summary for row in envs.available()}
+    asked, n, n_model = WORLDS.get(spec) or (facts.get(spec.partition(":")[0], ""), 40, 8)
     with closing(envs.load(spec)) as env:
         tasks = {seed: env.tasks("heldout", n, seed) for seed in seeds}
         example = env.reset(tasks[0][0], tasks[0][0].seed)
@@ -189,8 +189,8 @@ def _span(values: list[int]) -> str:
 def _paid(found: dict[str, Any] | None) -> str:
     if not found:
         return "–"
-    told, (low, high) = found["return"], found["return"]["ci95"]
-    return f"{told['mean']:.2f}" if high - low < 5e-3 else f"{told['mean']:.2f} [{low:.2f}, {high:.2f}]"
+    result, (low, high) = found["return"], found["return"]["ci95"]
+    return f"{result['mean']:.2f}" if high - low < 5e-3 else f"{result['mean']:.2f} [{low:.2f}, {high:.2f}]"
 
 
 if __name__ == "__main__":

@@ -168,7 +168,7 @@ def _unit(x: np.ndarray) -> np.ndarray:
 class WithMemory:
     """The real ``Memory``, in a store in memory.
 
-    ``use``: it is told what the agent did. ``answers``: what is written is of one kind; else of a kind for each text,
+    ``use``: it is given what the agent did. ``answers``: what is written is of one kind; else of a kind for each text,
     so that none is another answer to the same question.
     """
 

@@ -182,9 +182,9 @@ def section(rows: list[dict[str, Any]]) -> list[str]:
 def verdict(rows: list[dict[str, Any]]) -> str:
     """In how many worlds the default is ahead of the others and behind them."""
     names = {"memrl": "MemRL", "thompson": "Thompson sampling", "rag": "similarity alone"}
-    told = [f"{names[rival]} in {ahead} and behind it in {behind}" for rival, ahead, behind in _count(rows)]
+    found = [f"{names[rival]} in {ahead} and behind it in {behind}" for rival, ahead, behind in _count(rows)]
     return (
-        f"In {len(_by_world(rows))} worlds, by intervals without 0, `memlift` is ahead of {', of '.join(told)}, where "
+        f"In {len(_by_world(rows))} worlds, by intervals without 0, `memlift` is ahead of {', of '.join(found)}, where "
         "many kinds of task look alike or the right note is nearest and the agent follows the first."
     )
 
@@ -263,8 +263,8 @@ def _by_world(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def _paired(mine: list[float], other: list[float]) -> str:
     gap = np.subtract(mine, other)
     lo, hi = clustered_bootstrap(gap, range(len(gap)))
-    told = f"{gap.mean():+.3f} [{lo:+.3f}, {hi:+.3f}]"
-    return f"**{told}**" if hi < 0.0 or lo > 0.0 else told
+    text = f"{gap.mean():+.3f} [{lo:+.3f}, {hi:+.3f}]"
+    return f"**{text}**" if hi < 0.0 or lo > 0.0 else text
 
 
 def _source(rows: list[dict[str, Any]]) -> str:

@@ -39,21 +39,21 @@ def answer() -> None:
     side.train(asked, side.sample(asked, 0))
     weights = sum(p.numel() * p.element_size() for p in model.network.parameters()) / 1e9
     most = highest()
-    told = {"weights": weights, "loaded": loaded, "peak": most, "step": most - loaded}
-    sys.stdout.write(json.dumps({name: round(gb, 3) for name, gb in told.items()}))
+    facts = {"weights": weights, "loaded": loaded, "peak": most, "step": most - loaded}
+    sys.stdout.write(json.dumps({name: round(gb, 3) for name, gb in facts.items()}))
 
 
 def resident() -> float:
     """GB of this process in RAM now; its peak where the system does not tell."""
-    return _told("VmRSS")
+    return _of_process("VmRSS")
 
 
 def highest() -> float:
     """GB of this process in RAM at most so far."""
-    return _told("VmHWM")
+    return _of_process("VmHWM")
 
 
-def _told(name: str) -> float:
+def _of_process(name: str) -> float:
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text("utf-8").splitlines() if line.startswith(name))

@@ -133,8 +133,8 @@ class PlainJoint(nn.Module):
             logp[:, m] = dist.log_prob(drawn).view(batch, -1)
             action[:, m] = drawn
             if m + 1 < agents:
-                told = functional.one_hot(drawn, self.choices).to(obs_BAD.dtype) if self.choices else drawn
-                shifted[:, m + 1, 1:] = told
+                actions = functional.one_hot(drawn, self.choices).to(obs_BAD.dtype) if self.choices else drawn
+                shifted[:, m + 1, 1:] = actions
         return action, logp, value
 
     def logprobs(self, obs_BAD: Tensor, action: Tensor, available_BAN: Tensor | None = None) -> tuple[Tensor, ...]:
@@ -143,8 +143,8 @@ class PlainJoint(nn.Module):
         batch, agents, _ = obs_BAD.shape
         shifted = torch.zeros(batch, agents, 1 + self.choices + self.dims, dtype=obs_BAD.dtype, device=obs_BAD.device)
         shifted[:, 0, 0] = 1.0
-        told = functional.one_hot(action, self.choices).to(obs_BAD.dtype) if self.choices else action
-        shifted[:, 1:, 1:] = told[:, :-1]
+        actions = functional.one_hot(action, self.choices).to(obs_BAD.dtype) if self.choices else action
+        shifted[:, 1:, 1:] = actions[:, :-1]
         dist = self._dist(self.decode(shifted, rep, obs_BAD), available_BAN)
         entropy = dist.entropy().view(batch, agents, -1).sum(-1)
         return dist.log_prob(action).view(batch, agents, -1), entropy, value

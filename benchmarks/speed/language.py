@@ -218,8 +218,8 @@ def _checks(result: dict[str, Any]) -> dict[str, bool]:
     checks = {f"{name}_of_{least:g}": result["ratios"][name] >= least for name, least in TARGETS.items()}
     for name in ("packed_to_one_by_one", "sampled_to_trained_all_weights", "sampled_to_trained_lora"):
         checks[f"{name}_within_{GAP:g}"] = result["gap"][name] <= GAP
-    for kind, told in result.get("memory_gb", {}).items():
-        checks[f"lora_step_{kind}_within_{STEP_GB:g}_gb"] = told["step"] <= STEP_GB
+    for kind, facts in result.get("memory_gb", {}).items():
+        checks[f"lora_step_{kind}_within_{STEP_GB:g}_gb"] = facts["step"] <= STEP_GB
     checks["ledger_within_1_s"] = result["ledger"]["seconds"] <= 1.0
     checks["ledger_within_200_mb"] = result["ledger"]["peak_mb"] <= 200.0
     return checks

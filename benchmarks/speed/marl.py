@@ -314,7 +314,7 @@ def _checks(result: dict[str, Any]) -> dict[str, bool]:
     for name, least in SHARES.items():
         run_name, _, share = name.partition("_share")
         if run_name in result["whole"]:
-            told = result["whole"][run_name]
-            reached = told.get(f"share{share}_cpu", told[f"share{share}"])
+            found = result["whole"][run_name]
+            reached = found.get(f"share{share}_cpu", found[f"share{share}"])
             checks[f"{name}_of_{least:g}"] = reached >= least
     return checks

@@ -172,10 +172,10 @@ def _measure_open(path: Path, size: int, seed: int, search: Search, repeats: int
     """Open and recall in a fresh process; what stays resident after more recalls."""
     code = f"{FRESH}from benchmarks.speed.memory import _opened; "
     code += f"_opened({str(path)!r}, {size}, {seed}, {search!r}, {repeats})"
-    told = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
-    result["milliseconds"][f"open_and_first_recall_{search}_{size}"] = told["ms"]
-    result["cpu_milliseconds"][f"open_and_first_recall_{search}_{size}"] = told["cpu_ms"]
-    result["bytes_per_memory"][f"{search}_{size}"] = told["bytes"]
+    data = json.loads(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
+    result["milliseconds"][f"open_and_first_recall_{search}_{size}"] = data["ms"]
+    result["cpu_milliseconds"][f"open_and_first_recall_{search}_{size}"] = data["cpu_ms"]
+    result["bytes_per_memory"][f"{search}_{size}"] = data["bytes"]
 
 
 def _opened(path: str, size: int, seed: int, search: Search, repeats: int) -> None:

@@ -90,13 +90,13 @@ def run(seed: int = 0, sizes: Sequence[int] = (1000,), progress: Progress | None
         "nothing_shown": "empty",
         "right_of_what_is_shown": "precision",
     }
-    told = {title: {of: strata["all"][name] for of, strata in rates.items()} for title, name in names.items()}
+    facts = {title: {of: strata["all"][name] for of, strata in rates.items()} for title, name in names.items()}
     junk = {of: round(sum(strata[s]["shown"] for s in texts.NOTHING) / 2, 2) for of, strata in rates.items()}
     return {
         "name": "recall",
         "seed": seed,
         "embedder": found["embedder"],
-        **told,
+        **facts,
         "shown_where_nothing_fits": junk,
         "over_best": best,
         "details": [found],
@@ -217,13 +217,13 @@ def gates(known: Known, size: int, tried: Sequence[float], seed: int = 0) -> dic
             rows.append((keys_ND[near] @ vec, [keys[i] in query.right for i in near]))
     cosine_Q3, hits_Q3 = np.array([c for c, _ in rows]), np.array([h for _, h in rows], bool)
     able, strata = np.array([bool(q.right) for q in asked]), np.array([q.stratum for q in asked])
-    told = {}
+    facts = {}
     for gate in tried:
         above = cosine_Q3 > gate
         junk = {s: round(float(above[strata == s].sum(1).mean()), 3) for s in texts.NOTHING}
         right, empty = np.any(above & hits_Q3, axis=1)[able].mean(), 1.0 - np.any(above, axis=1)[able].mean()
-        told[str(gate)] = {"right": round(float(right), 4), "empty": round(float(empty), 4), "junk": junk}
-    return told
+        facts[str(gate)] = {"right": round(float(right), 4), "empty": round(float(empty), 4), "junk": junk}
+    return facts
 
 
 def table(asked: Sequence[texts.Query], judged: Sequence[tuple[Found, list[bool]]]) -> dict[str, dict[str, Any]]:
@@ -238,16 +238,16 @@ def _rates(asked: Sequence[texts.Query], judged: Sequence[tuple[Found, list[bool
     rank = np.array([hits.index(True) + 1 if True in hits else np.inf for _, hits in judged])
     shown = np.array([found.shown for found, _ in judged], float)
     right = np.array([sum(hits[: found.shown]) for found, hits in judged], float)
-    told: dict[str, Any] = {"n": len(asked)}
+    facts: dict[str, Any] = {"n": len(asked)}
     if asked[0].right:
         parts = {f"recall_at_{k}": (rank <= k).astype(float) for k in (1, 3, 10)} | {"mrr": 1.0 / rank}
     else:
         parts = {}
     parts["empty"] = (shown == 0).astype(float)
     for name, values in parts.items():
-        told[name] = round(float(values.mean()), 4)
+        facts[name] = round(float(values.mean()), 4)
         low, high = clustered_bootstrap(values, [q.group for q in asked])
-        told[f"{name}_ci95"] = [round(float(low), 4), round(float(high), 4)]
-    told["precision"] = round(float(right.sum() / shown.sum()), 4) if shown.sum() else None
-    told["shown"] = round(float(shown.mean()), 3)
-    return told
+        facts[f"{name}_ci95"] = [round(float(low), 4), round(float(high), 4)]
+    facts["precision"] = round(float(right.sum() / shown.sum()), 4) if shown.sum() else None
+    facts["shown"] = round(float(shown.mean()), 3)
+    return facts

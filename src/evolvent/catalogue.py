@@ -78,7 +78,7 @@ def kind(name: str) -> Kind:
 def kind_of(folder: RunFolder) -> Kind:
     """The kind of a run: ``config.json`` says it; of an earlier version's run its system does.
 
-    The file of a system of your own is not run to be told.
+    The file of a system of your own is not executed for this.
     """
     manifest = folder.manifest()
     name = manifest.get("kind")
@@ -231,14 +231,14 @@ def brought(package: str) -> tuple[list[Entry], list[str]]:
         try:
             if package == "algos":
                 module = system(name).module
-                told = {key: value for key, value in vars(module).items() if key.isupper()}
+                constants = {key: value for key, value in vars(module).items() if key.isupper()}
                 doc = inspect.getdoc(module) or ""
             elif package == "kinds":
-                told, doc = {}, _brought_kind(one).title
+                constants, doc = {}, _brought_kind(one).title
             else:
                 rule = credit_rule(name)
-                told, doc = {"LEVEL": rule.LEVEL, "UNBIASED": rule.UNBIASED}, rule.summary
-            found.append(Entry(name, doc.partition("\n")[0].rstrip("."), told, one.package))
+                constants, doc = {"LEVEL": rule.LEVEL, "UNBIASED": rule.UNBIASED}, rule.summary
+            found.append(Entry(name, doc.partition("\n")[0].rstrip("."), constants, one.package))
         except EvolventError as error:
             wrong.append(f"{name} of {one.package}: {error.got or error.what}")
     return found, wrong

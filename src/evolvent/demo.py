@@ -1,4 +1,4 @@
-"""A shop's orders: questions that a stranger answers wrong, and whoever was told once answers right.
+"""A shop's orders: questions that a stranger answers wrong, and whoever was shown the answer once answers right.
 
 The world of ``evolvent demo``; nothing is fetched, nothing is random. The shop means its own thing by "late" or "big",
 and a query is judged by running it. ``answer`` stands in for a language model: it writes what a stranger would write,

@@ -88,8 +88,8 @@ def run(
     found = catalogue.system(os.fspath(system))
     where = Where(tuple(seeds), _path(out), _path(resume), log)
     stored = stored_config(found, where.resume)
-    told = {"seeds": where.seeds, "out": where.out, "resume": where.resume}
-    words = [f"{key}={str(value) if isinstance(value, Path) else value!r}" for key, value in told.items() if value]
+    options = {"seeds": where.seeds, "out": where.out, "resume": where.resume}
+    words = [f"{key}={str(value) if isinstance(value, Path) else value!r}" for key, value in options.items() if value]
     call = ", ".join([repr(found.asked), *words, *(f"{key}={value!r}" for key, value in fields.items())])
     config = configs.with_fields(found.settings() if stored is None else stored, **fields)
     config = configs.from_json(found.Config, configs.to_json(config))  # checks the types
@@ -335,11 +335,11 @@ def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
     where, may = f"{folder.path}/config.json", dict(getattr(config, "EXTENDABLE", ()))
     changed = configs.diff(configs.from_json(type(config), folder.config), config)
     if other := {path: values for path, values in changed.items() if path not in may}:
-        told = ", ".join(f"{path} {old!r} → {new!r}" for path, (old, new) in other.items())
+        changes = ", ".join(f"{path} {old!r} → {new!r}" for path, (old, new) in other.items())
         total = f"; {' and '.join(map(_flag, may))} may change" if may else ""
         raise BadInput(
             "a resumed run keeps its settings",
-            got=told,
+            got=changes,
             expected=f"the settings in {where}{total}",
             where="--resume",
             do="leave these flags out, or start a new run",
@@ -450,7 +450,7 @@ def _check_summary(summary: object, found: catalogue.System) -> None:
 
 def _failed(folder: RunFolder, error: Exception, again: str, *, new: bool) -> None:
     """A new run that failed before its first task leaves nothing behind; one that had begun says how it goes on."""
-    with suppress(OSError):  # a full disk: what could not be written is told of already
+    with suppress(OSError):  # a full disk: what could not be written is reported already
         folder.close()
     ours = {"config.json", "task", "system", "memory.db", "memory.db-wal", "memory.db-shm"}
     if new and not folder.touched and {path.name for path in folder.path.iterdir()} <= ours:

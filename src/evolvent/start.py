@@ -38,7 +38,7 @@ def systems(choice: Choice) -> dict[str, list[str]]:
     return dict(sorted(found.items(), key=lambda one: one[0] != "tested"))
 
 
-def told(choice: Choice) -> str:
+def described(choice: Choice) -> str:
     """A choice as text for a terminal."""
     names = "; ".join(f"{status}: {', '.join(group)}" for status, group in systems(choice).items())
     facts = [f"extra {choice.extra}" if choice.extra else "no extra", choice.minutes, f"GPU: {choice.gpu}"]

@@ -1,4 +1,4 @@
-"""Pages that a model wrote, in a real Chromium in the sandbox: what is told of good and hostile ones."""
+"""Pages that a model wrote, in a real Chromium in the sandbox: what is reported of good and hostile ones."""
 
 import os
 import subprocess
@@ -77,7 +77,7 @@ def test_a_page_without_an_end_is_stopped_and_the_next_one_opens(browser, after)
 
 
 @pytest.mark.parametrize("after", REFUSED)
-def test_what_reaches_out_is_refused_and_told(browser, after):
+def test_what_reaches_out_is_refused_and_reported(browser, after):
     seen = browser.see(page(after))
     assert seen.errors and not seen.playable and not seen.ended
 
@@ -133,7 +133,7 @@ def test_an_ordinary_user_has_the_browser_that_root_has():
         pytest.skip(f"nobody else may run this Python: {error}")
     if readable.returncode:
         pytest.skip(f"nobody else may read the package: {readable.stderr[-200:]}")
-    told = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, check=False, **somebody)
-    if "NoSandbox" in told.stderr:
-        pytest.skip(told.stderr[-300:])
-    assert told.stdout == "True\n", told.stderr
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": path}, check=False, **somebody)
+    if "NoSandbox" in done.stderr:
+        pytest.skip(done.stderr[-300:])
+    assert done.stdout == "True\n", done.stderr

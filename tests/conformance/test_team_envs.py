@@ -94,8 +94,8 @@ def test_agents_of_a_parallel_environment_die_and_are_masked():
     assert frame.final_available_BAN[0, 2].any()
 
 
-@pytest.mark.parametrize(("place", "told"), [(0, "no observation for an agent"), (1, "no reward for an agent")])
-def test_an_agent_that_acted_without_a_reward_or_lives_unseen_is_told(place, told):
+@pytest.mark.parametrize(("place", "message"), [(0, "no observation for an agent"), (1, "no reward for an agent")])
+def test_an_agent_that_acted_without_a_reward_or_lives_unseen_is_reported(place, message):
     class Forgetful(Dwindling):
         def step(self, actions):
             shown = super().step(actions)
@@ -104,7 +104,7 @@ def test_an_agent_that_acted_without_a_reward_or_lives_unseen_is_told(place, tol
 
     solo = ParallelSolo(Forgetful(), foreign=True)
     mask = solo.reset(0).available["one"]
-    with pytest.raises(EnvError, match=rf"{told}(?s:.*)three"):
+    with pytest.raises(EnvError, match=rf"{message}(?s:.*)three"):
         solo.step(np.full(3, mask.argmax()))
 
 
@@ -158,7 +158,7 @@ class Broken:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("one seed", "another seed gives the same course"),
         ("any action", "wrong action is accepted"),
@@ -174,8 +174,8 @@ class Broken:
         ("never ends", "limit of 5 steps"),
     ],
 )
-def test_the_check_finds(fault, told):
-    with pytest.raises(BadInput, match=told):
+def test_the_check_finds(fault, message):
+    with pytest.raises(BadInput, match=message):
         check_team_env(partial(Broken, fault), steps=12)
 
 
@@ -235,7 +235,7 @@ def test_two_vmas_do_not_share_their_chance():
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ("mamujoco:HalfCheeta-6x1", "HalfCheetah"),
         ("mamujoco:HalfCheetah-5x1", "cannot be made"),
@@ -254,8 +254,8 @@ def test_two_vmas_do_not_share_their_chance():
         pytest.param("vmas:balance,device=nowhere", "nowhere", marks=VMAS),
     ],
 )
-def test_wrong_names_are_told(spec, told):
-    with pytest.raises((BadInput, EnvError), match=told):
+def test_wrong_names_are_reported(spec, message):
+    with pytest.raises((BadInput, EnvError), match=message):
         envs.load_team(spec, 2)
 
 
@@ -299,7 +299,7 @@ def test_a_file_of_ones_own_is_an_environment(tmp_path, monkeypatch, made):
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "message"),
     [
         ("", "subclass of pettingzoo.ParallelEnv"),
         ("parallel_env = 3", "parallel_env: int"),
@@ -316,14 +316,14 @@ def test_a_file_of_ones_own_is_an_environment(tmp_path, monkeypatch, made):
         ("def parallel_env(n): return Mine()", "an option is missing.*: n"),
     ],
 )
-def test_what_is_wrong_with_a_file_of_ones_own_is_told(tmp_path, made, told):
+def test_what_is_wrong_with_a_file_of_ones_own_is_reported(tmp_path, made, message):
     (tmp_path / "my.py").write_text(OWN + made)
-    with pytest.raises((BadInput, EnvError), match=f"(?s){told}"):
+    with pytest.raises((BadInput, EnvError), match=f"(?s){message}"):
         envs.load_team(f"pettingzoo:{tmp_path}/my.py", 1)
 
 
 @pytest.mark.parametrize("name", ["nowhere.py", "./nowhere", ".", ".x", "a..b", "a b", "sisl.", "/"])
-def test_what_is_neither_file_nor_module_is_told(name):
+def test_what_is_neither_file_nor_module_is_reported(name):
     with pytest.raises(BadInput, match="no such"):
         envs.load_team(f"pettingzoo:{name}", 1)
 

@@ -41,7 +41,7 @@ class Ledger:
         self.keys: dict[str, list[list[Any]]] = {}  # idempotency key -> the changes of its first time
         self.counts: Counter[str] = Counter()  # settled outcomes of a memory that was shown
         self.notes: dict[str, int] = {}
-        self.nameless = 0  # receipts whose number nobody was told: the process died first
+        self.nameless = 0  # receipts whose number nobody was given: the process died first
         self.probes = 0  # recalls of the checks
         self.acknowledged = 0
 
@@ -132,14 +132,14 @@ class Ledger:
             return (None,) if memory.meta_get(op["name"]) == op["value"] else None
         if verb == "archive":
             return (None,) if memory.get(op["id"]).status == "archived" else None
-        told = memory.explain(op["receipt"]).to_dict()
+        explained = memory.explain(op["receipt"]).to_dict()
         if verb == "shown":
-            now = {c["id"] for c in told["pool"] if c["shown"]}
+            now = {c["id"] for c in explained["pool"] if c["shown"]}
             return (None,) if now == set(op["ids"]) else None
         known = len(self.receipts[op["receipt"]].outcomes)
-        if len(told["outcomes"]) == known:
+        if len(explained["outcomes"]) == known:
             return None
-        return ([[c["id"], c["rule"], c["q_after"]] for c in told["changes"]] if op["valid"] else [],)
+        return ([[c["id"], c["rule"], c["q_after"]] for c in explained["changes"]] if op["valid"] else [],)
 
     def _new(self, memory: Memory, rows: list[Op]) -> list[str]:
         """Ids of rows that the store holds once more than the ledger does."""
@@ -163,23 +163,23 @@ class Ledger:
             found = (i.key, i.body, i.status, i.superseded_by, i.merged, i.n)
             assert found == (m.key, m.body, m.status, m.superseded_by, m.merged, self.counts[id_]), (id_, found, m)
             assert m.parents == set(i.parents), (id_, i.parents, m)
-        told = memory.health()
-        extra = told["recalls"] - len(self.receipts) - self.nameless - self.probes
+        health = memory.health()
+        extra = health["recalls"] - len(self.receipts) - self.nameless - self.probes
         assert 0 <= extra <= unanswered_recalls, f"{extra} receipts that nobody asked for"
         self.nameless += extra
-        assert told["settled"] == sum(r.changes is not None for r in self.receipts.values()), "outcomes"
+        assert health["settled"] == sum(r.changes is not None for r in self.receipts.values()), "outcomes"
         for name, value in self.notes.items():
             assert memory.meta_get(name) == value, name
         for id_ in receipts:
             self.check_receipt(memory, id_)
 
     def check_receipt(self, memory: Memory, id_: str) -> None:
-        receipt, told = self.receipts[id_], memory.explain(id_).to_dict()
-        assert told["query"] == receipt.task, id_
-        assert {c["id"] for c in told["pool"] if c["shown"]} == set(receipt.shown), id_
-        outcomes = [(o["reward"], bool(o["valid"])) for o in told["outcomes"]]
+        receipt, explained = self.receipts[id_], memory.explain(id_).to_dict()
+        assert explained["query"] == receipt.task, id_
+        assert {c["id"] for c in explained["pool"] if c["shown"]} == set(receipt.shown), id_
+        outcomes = [(o["reward"], bool(o["valid"])) for o in explained["outcomes"]]
         assert outcomes == receipt.outcomes, (id_, outcomes, receipt)
-        changes = [[c["id"], c["rule"], c["q_after"]] for c in told["changes"]]
+        changes = [[c["id"], c["rule"], c["q_after"]] for c in explained["changes"]]
         assert changes == (receipt.changes or []), (id_, changes, receipt)
 
     def check_index(self, memory: Memory, label: str) -> None:

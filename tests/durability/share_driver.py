@@ -73,10 +73,10 @@ def _work(store: str, processes: int, threads: int, seconds: float) -> list[list
 
 
 def _check(memory: Memory, done: Counter[str]) -> None:
-    told, stored = memory.health(), memory.items(None)
+    health, stored = memory.health(), memory.items(None)
     assert done["settled"] > 0, "nothing was done"
-    assert told["settled"] == done["settled"], (told["settled"], done["settled"])
-    assert told["recalls"] == done["recalls"] + 1, (told["recalls"], done["recalls"])
+    assert health["settled"] == done["settled"], (health["settled"], done["settled"])
+    assert health["recalls"] == done["recalls"] + 1, (health["recalls"], done["recalls"])
     assert len(stored) == done["memories"] + FIRST, (len(stored), done["memories"])
     assert sum(i.n for i in stored) == done["credited"], (sum(i.n for i in stored), done["credited"])
     paid = sum(v["sum_r"] for i in stored for v in memory.explain(i.id).to_dict()["values"]) * 4
@@ -114,8 +114,8 @@ def _told(answers: list[list[tuple]], done: Counter[str], seconds: float) -> dic
 
 def _quantiles(seconds: list[float]) -> dict[str, float]:
     ordered = sorted(1000.0 * s for s in seconds)
-    told = {f"p{p}": ordered[(len(ordered) - 1) * p // 100] for p in (50, 99)}
-    return {name: round(value, 1) for name, value in {**told, "most": ordered[-1]}.items()}
+    facts = {f"p{p}": ordered[(len(ordered) - 1) * p // 100] for p in (50, 99)}
+    return {name: round(value, 1) for name, value in {**facts, "most": ordered[-1]}.items()}
 
 
 def main() -> int:
@@ -132,8 +132,8 @@ def main() -> int:
     print(dump(result, indent=2))
     if given.out:
         command = "python tests/durability/share_driver.py " + " ".join(f"--{n} {v:g}" for n, v in size.items())
-        told = {"benchmark": "memory_concurrency", "command": command, "result": result, **provenance()}
-        write_atomic(given.out, dump(told))
+        facts = {"benchmark": "memory_concurrency", "command": command, "result": result, **provenance()}
+        write_atomic(given.out, dump(facts))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Disks that are full, read-only or wrong: a clear error, and what was acknowledged is intact or told as damaged."""
+"""Disks that are full, read-only or wrong: a clear error, and what was acknowledged is intact or named as damaged."""
 
 import os
 import random
@@ -256,7 +256,7 @@ def test_verify_finds(tmp_path, check):
         if check == "values":
             assert memory.rebuild_values() == 2 and verify(memory) == [], "values can be had again from their events"
         if check == "embedder":
-            assert verify(memory) == [], "a vector of another text can only be told with the embedder"
+            assert verify(memory) == [], "a vector of another text can only be noticed with the embedder"
 
 
 # ------------------------------------------------------------------------------------------------ what callers give
@@ -356,5 +356,5 @@ def test_a_clock_that_jumps_changes_no_order(tmp_path, monkeypatch):
         for r, values in receipts:
             assert memory.values_as_of(r) == values, "the past is ordered by the clock"
         assert verify(memory) == [] and memory.rebuild_values() == 0
-        told = memory.explain(ids[0]).to_dict()["history"]
-        assert [line["event"] for line in told] == sorted((line["event"] for line in told), reverse=True)
+        explained = memory.explain(ids[0]).to_dict()["history"]
+        assert [line["event"] for line in explained] == sorted((line["event"] for line in explained), reverse=True)

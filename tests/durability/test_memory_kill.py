@@ -24,18 +24,18 @@ def test_1000_kills(tmp_path):
 
 
 def test_the_driver_notices_a_lost_and_a_doubled_verb(tmp_path):
-    """A test that cannot fail is none: what never was acknowledged and what was not kept are both told."""
+    """A test that cannot fail is none: what never was acknowledged and what was not kept are both reported."""
     from kill_worker import EMBEDDER, POLICIES, perform
 
     from evolvent.memory.memory import Memory
 
-    told = {"verb": "remember", "key": "a key", "body": "a body", "parents": []}
+    facts = {"verb": "remember", "key": "a key", "body": "a body", "parents": []}
     with Memory(tmp_path / "a.db", policy=POLICIES["memrl"], embedder=EMBEDDER) as memory:
         ledger = Ledger()
-        ledger.apply(told, "m1")
+        ledger.apply(facts, "m1")
         with pytest.raises(AssertionError):
             ledger.check(memory, 0, [])  # acknowledged, not there
-        perform(memory, told)
+        perform(memory, facts)
         ledger.check(memory, 0, [])
         recall = {"verb": "recall", "task": "a key", "is_test": False}
         ledger.apply(recall, {"id": "r1", "items": ["m1"]})

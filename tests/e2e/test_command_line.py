@@ -163,7 +163,7 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
         (("--resume", "both", "--seeds", 0, 10, "--bias", 0.4), "keeps its settings"),
     ],
 )
-def test_what_cannot_be_resumed_is_told_and_nothing_is_written(tmp_path, words, said):
+def test_what_cannot_be_resumed_is_reported_and_nothing_is_written(tmp_path, words, said):
     evolvent("run", "fake_algorithm", "--steps", 2, "--out", "one", cwd=tmp_path)
     evolvent("run", "fake_algorithm", "--steps", 2, "--out", "both", "--seeds", 0, 10, cwd=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

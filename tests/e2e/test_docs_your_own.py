@@ -75,8 +75,8 @@ def test_the_kind_of_run_has_its_page(here):
     evolvent("run", "my_descent.py", "--seeds", 1, 2, "--out", "two", cwd=here)
     out, _ = evolvent("run", "my_descent.py", "--out", "one", cwd=here)
     assert "Better than the first update." in out
-    told = (here / "one" / "report.html").read_text("utf-8")
-    assert "descent: numbers that fall" in told and "<h2>Loss</h2>" in told
+    result = (here / "one" / "report.html").read_text("utf-8")
+    assert "descent: numbers that fall" in result and "<h2>Loss</h2>" in result
     listed, _ = evolvent("runs", ".", cwd=here)
     assert "one" in listed and "descent: numbers that fall" in (here / "runs.html").read_text("utf-8")
     compared, _ = evolvent("compare", "one", "two", "--html", "c.html", cwd=here)

@@ -57,8 +57,8 @@ def no_compiler_on_the_path(folder, **more):
 def test_the_wheel_compiles_where_the_path_has_no_compiler(tmp_path, script):
     words = ("--env", "kernels", "--model", script, "--kernels", "dot", "--budget", 2, "--plain", "--out", "run")
     evolvent("run", "evokernel", *words, cwd=tmp_path, env=no_compiler_on_the_path(tmp_path))
-    told = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert told["right"]["successes"] == 1
+    data = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert data["right"]["successes"] == 1
 
 
 def test_with_neither_it_is_said_what_to_install_before_the_model_is_loaded(tmp_path, script):

@@ -67,8 +67,8 @@ def test_the_rule_that_trained_is_the_default(made, tmp_path, capsys):
     credit = step_group_std.assign(recorded(folder)).values("step")
     assert batch.tensors["advantages"][:, 0].tolist() == pytest.approx(credit.tolist())
     assert batch.meta_info["temperature"] == 0.7 and batch.meta_info["rule"] == "step_group_std"
-    told = capsys.readouterr().out
-    assert "tokens to train on" in told and "2 of 4 groups are not whole" in told and "--record 4" in told
+    printed = capsys.readouterr().out
+    assert "tokens to train on" in printed and "2 of 4 groups are not whole" in printed and "--record 4" in printed
 
 
 def test_credit_says_which_groups_are_not_whole(made, capsys):
@@ -112,11 +112,11 @@ def test_a_run_of_several_agents_is_exported_one_by_one(made, tmp_path, capsys):
 
 def test_of_a_run_that_has_not_ended_there_is_no_whole_update(made, tmp_path, capsys):
     run("verl", made("grpo", ended=False), "--out", tmp_path / "batch.safetensors", "--last", "--plain")
-    told = capsys.readouterr().out
-    assert "2 of 2 groups are not whole" in told and "has not ended" in told and "--last takes" not in told
+    printed = capsys.readouterr().out
+    assert "2 of 2 groups are not whole" in printed and "has not ended" in printed and "--last takes" not in printed
 
 
-def test_what_cannot_be_exported_is_told(made, tmp_path):
+def test_what_cannot_be_exported_is_reported(made, tmp_path):
     folder, out = made("grpo"), tmp_path / "batch.safetensors"
     assert "did you mean 'step_group_std'?" in refused("verl", folder, "--out", out, "--rule", "step_group_sdt")
     assert "did you mean 'gamma'?" in refused("verl", folder, "--out", out, "--rule", "token_bad:gama=1")

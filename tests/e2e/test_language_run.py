@@ -107,7 +107,7 @@ MAX_TOKENS = 3"""
         ("sampler", "vLLM samples from adapters"),
     ],
 )
-def test_bad_input_is_told(tmp_path, monkeypatch, model, case, said):
+def test_bad_input_is_reported(tmp_path, monkeypatch, model, case, said):
     monkeypatch.chdir(tmp_path)
     task = tmp_path / "task.py"
     prompt = "x" * 300 if case == "long" else "x"

@@ -46,14 +46,14 @@ def settings(tmp_path, monkeypatch):
     return [str(word) for word in words]
 
 
-def told(folder):
+def recorded(folder):
     attempts = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
     return stable(folder), [{k: v for k, v in row.items() if k != "id"} for row in attempts], weights(folder)
 
 
 def test_a_run_with_tools_repeats_itself_and_goes_on_where_it_broke_off(tmp_path, settings, monkeypatch):
     run.main(["grpo", *settings, "--out", "whole"])
-    rows, attempts, _ = whole = told(tmp_path / "whole")
+    rows, attempts, _ = whole = recorded(tmp_path / "whole")
     updates = [row for row in rows if "update" in row]
     assert max(row["gap"] for row in updates) < 1e-4, "results are in the context of what was trained"
     assert all(0 < row["calls_mean"] <= 2 for row in updates)
@@ -78,4 +78,4 @@ def test_a_run_with_tools_repeats_itself_and_goes_on_where_it_broke_off(tmp_path
     with pytest.raises(RuntimeError, match="went away"):
         run.main(["grpo", *settings, "--out", "broken"])
     run.main(["grpo", "--resume", "broken", "--plain"])
-    assert seen == [0, 1, 2, 2, 3] and told(tmp_path / "broken") == whole
+    assert seen == [0, 1, 2, 2, 3] and recorded(tmp_path / "broken") == whole

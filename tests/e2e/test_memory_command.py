@@ -94,8 +94,8 @@ def copy(store, tmp_path):
     """A store that a test may change: an import of the export of the other."""
     out, _ = evolvent("memory", "export", store, cwd=tmp_path)
     (tmp_path / "all.jsonl").write_text(out)
-    told, _ = evolvent("memory", "import", "copy.db", "all.jsonl", "--dry-run", cwd=tmp_path)
-    assert "nothing was made" in told and not (tmp_path / "copy.db").exists()
+    printed, _ = evolvent("memory", "import", "copy.db", "all.jsonl", "--dry-run", cwd=tmp_path)
+    assert "nothing was made" in printed and not (tmp_path / "copy.db").exists()
     evolvent("memory", "import", "copy.db", "all.jsonl", cwd=tmp_path)
     return tmp_path / "copy.db"
 
@@ -126,8 +126,8 @@ def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
             return [memory.bank.store.rows(f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables]
 
     start = state()
-    told = run("rollback", copy, "--to", "r3", "--dry-run")
-    assert "no longer count" in told and "nothing was changed" in told and state() == start
+    printed = run("rollback", copy, "--to", "r3", "--dry-run")
+    assert "no longer count" in printed and "nothing was changed" in printed and state() == start
     done = run("rollback", copy, "--to", "r3")
     assert "no longer count" in done and state() != start
     run("rollback", copy, "--to", re.search(r"evolvent memory rollback \S+ --to (\S+)", done)[1])
@@ -139,8 +139,8 @@ def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
     assert "injected" in out and re.search(r"quarantined memories\s+1\n", out)
     assert "active" in run("restore", copy, "m1")
     assert state() == start
-    told = run("compact", copy, "--keep", "0", "--dry-run")
-    assert "recall_item" in told and state() == start
+    printed = run("compact", copy, "--keep", "0", "--dry-run")
+    assert "recall_item" in printed and state() == start
     assert "recall_item" in run("compact", copy, "--keep", "0") and state() != start
     assert "every check passed" in run("verify", copy)
 
@@ -173,8 +173,8 @@ def test_a_missing_store_is_not_made(tmp_path):
 def test_a_command_makes_no_store_of_an_empty_file(tmp_path):
     (tmp_path / "empty.db").touch()
     for words in (["audit"], ["search", "task"], ["list"], ["explain", "m1"], ["verify"], ["export"], ["digest"]):
-        _, told = evolvent("memory", words[0], "empty.db", *words[1:], cwd=tmp_path, code=2)
-        assert "there is no memory" in told and os.listdir(tmp_path) == ["empty.db"]
+        _, printed = evolvent("memory", words[0], "empty.db", *words[1:], cwd=tmp_path, code=2)
+        assert "there is no memory" in printed and os.listdir(tmp_path) == ["empty.db"]
     assert not (tmp_path / "empty.db").stat().st_size
 
 
@@ -201,8 +201,8 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", cwd=tmp_path)
     assert "revise done as" in out and "take it back with: evolvent memory rollback" in out
     with Memory(store) as memory:
-        told = memory.explain(receipt).to_dict()["outcomes"][-1]
-    assert [told[part] for part in ("reward", "source", "weight", "action")] == [0.0, "tests", 0.5, "I asked Ann"]
+        explained = memory.explain(receipt).to_dict()["outcomes"][-1]
+    assert [explained[part] for part in ("reward", "source", "weight", "action")] == [0.0, "tests", 0.5, "I asked Ann"]
     out, _ = evolvent("memory", "reembed", store, "--embedder", "hash:32", cwd=tmp_path)
     assert "2 keys embedded; the embedder is now hash:32" in out and "2 of 2 keys" in out
     assert "m1 is m3 now" in evolvent("memory", "update", store, id_, "--body", "Ann Lee, 2nd floor", cwd=tmp_path)[0]
@@ -242,8 +242,8 @@ def test_traces_are_found_and_erased(tmp_path):
     assert [row["id"] for row in json.loads(run("receipts", store, "--open", "--json"))] == ["r2"]
     found = [(row["id"], row["where"]) for row in json.loads(run("find", store, "ANN LEE", "--json"))]
     assert found == [("m1", "key"), ("r1", "task"), ("r2", "task"), ("r1", "action")]
-    told = run("erase", store, "--find", "ann lee", "--dry-run")
-    assert "dry run" in told and len(json.loads(run("find", store, "ann lee", "--json"))) == 4
+    printed = run("erase", store, "--find", "ann lee", "--dry-run")
+    assert "dry run" in printed and len(json.loads(run("find", store, "ann lee", "--json"))) == 4
     run("erase", store, "--find", "ann lee", "--reason", "asked for")
     assert json.loads(run("find", store, "ann lee", "--json")) == []
     assert [row["settled"] for row in json.loads(run("receipts", store, "--json"))] == [True]

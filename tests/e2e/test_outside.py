@@ -105,7 +105,7 @@ def test_a_run_of_a_file_goes_on_with_the_same_file_only(here):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("def run(config, folder, live): ...", "without settings"),
         ("class Config: ...\ndef run(): ...", "without settings"),
@@ -123,10 +123,10 @@ def test_a_run_of_a_file_goes_on_with_the_same_file_only(here):
         ),
     ],
 )
-def test_a_file_that_is_no_system_is_refused(here, text, told):
+def test_a_file_that_is_no_system_is_refused(here, text, message):
     (here / "bad.py").write_text(text)
     _, err = evolvent("run", "bad.py", cwd=here, code=2)
-    assert told in err and "Traceback" not in err
+    assert message in err and "Traceback" not in err
 
 
 BROKEN = """from dataclasses import dataclass
@@ -148,7 +148,7 @@ def evaluate(folder, live, episodes):
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_what_a_system_raises_is_told_in_a_few_lines_with_the_line_of_the_file(here, begun, monkeypatch):
+def test_what_a_system_raises_is_reported_in_a_few_lines_with_the_line_of_the_file(here, begun, monkeypatch):
     (here / "bad.py").write_text(BROKEN if begun else BROKEN.replace("1 - step", "step"))
     _, err = evolvent("run", "bad.py", "--out", "r", cwd=here, code=2)
     assert "got: ZeroDivisionError" in err and "bad.py, line 8, in share: return 1 / of" in err
@@ -165,7 +165,7 @@ def test_what_a_system_raises_is_told_in_a_few_lines_with_the_line_of_the_file(h
 
 # --------------------------------------------------------------------------------------------------- environments
 @pytest.mark.parametrize("words", [("--out", "r"), ("--help",)])
-def test_settings_of_a_file_that_raise_are_told_in_a_few_lines(here, words):
+def test_settings_of_a_file_that_raise_are_reported_in_a_few_lines(here, words):
     (here / "bad.py").write_text(
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Config:\n    seed: int = 0\n"
         "    def __post_init__(self):\n        raise ValueError('not today')\n"
@@ -187,7 +187,7 @@ def test_an_environment_of_a_file_is_run_kept_and_judged_elsewhere(here):
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ("my_env.py:mak", "did you mean 'make'"),
         ("my_env.py:make,cuont=2", "count"),
@@ -199,11 +199,11 @@ def test_an_environment_of_a_file_is_run_kept_and_judged_elsewhere(here):
         ("my_env.py:make_solo", "not in the file"),
     ],
 )
-def test_what_is_wrong_with_an_environment_is_named(here, spec, told):
+def test_what_is_wrong_with_an_environment_is_named(here, spec, message):
     (here / "broken.py").write_text("x = 1\n1 / 0")
     (here / "wrong.py").write_text("def make(): return 3")
     _, err = evolvent("run", "memlift", "--env", spec, "--model", "none", cwd=here, code=2)
-    assert told in err and "Traceback" not in err
+    assert message in err and "Traceback" not in err
     assert not (here / "runs").exists() or not list((here / "runs").iterdir())
 
 
@@ -232,12 +232,12 @@ def packages(here):
         (place / f"{name}_things/env.py").write_text(text or ENV)
         rule = "LEVEL = 'step'\ndef assign(episodes): ..."
         (place / f"{name}_things/rule.py").write_text(text or f'"""Nothing for anybody."""\n{rule}')
-        told = place / f"{name}_things-1.0.dist-info"
-        told.mkdir()
-        (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-things\nVersion: 1.0\n")
+        info = place / f"{name}_things-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-things\nVersion: 1.0\n")
         groups = {"algos": "coin", "envs": "env", "credit": "rule"}
         rows = [f"[evolvent.{group}]\n{name}_{module} = {name}_things.{module}\n" for group, module in groups.items()]
-        (told / "entry_points.txt").write_text("\n".join(rows))
+        (info / "entry_points.txt").write_text("\n".join(rows))
     return place
 
 
@@ -282,7 +282,7 @@ def test_a_run_from_python_leaves_the_folder_that_the_command_line_leaves(here):
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"stepss": 3}, "did you mean 'steps'"),
         ({"steps": "three"}, "wrong type"),
@@ -292,8 +292,8 @@ def test_a_run_from_python_leaves_the_folder_that_the_command_line_leaves(here):
         ({"resume": "nowhere"}, "config.json"),
     ],
 )
-def test_python_is_refused_what_the_command_line_is(here, fields, told):
-    with pytest.raises(BadInput, match=told):
+def test_python_is_refused_what_the_command_line_is(here, fields, message):
+    with pytest.raises(BadInput, match=message):
         library.run("my_coin.py", quiet=True, **fields)
     assert not (here / "runs").exists()
 

@@ -138,7 +138,7 @@ def test_the_optimal_baseline_has_the_least_variance():
     assert all(b.variance < o.variance for b, o in zip(best, other, strict=True))
 
 
-def test_a_rule_that_asks_for_too_much_is_told():
+def test_a_rule_that_asks_for_too_much_is_reported():
     greedy = rule(to_go)
     greedy.assign = lambda rollout, *, oracle: None
     with pytest.raises(BadInput, match="asks for what is not there"):

@@ -144,7 +144,7 @@ def candidates(path):
     return {scope: [row[1:] for row in rows if row[0] == scope] for scope in lives()}
 
 
-def told(path):
+def state_of(path):
     """What these calls did, as digests by scope; numbers to nine digits."""
 
     def digest(rows):
@@ -161,7 +161,7 @@ def main():
         path = Path(folder) / "a.db"
         live(path)
         finish(path)
-        NOW.write_text(json.dumps(told(path), indent=1) + "\n", encoding="utf-8")
+        NOW.write_text(json.dumps(state_of(path), indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

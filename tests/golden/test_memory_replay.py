@@ -25,9 +25,9 @@ def old(tmp_path_factory):
 
 def test_the_record_holds_every_kind_of_event(old):
     with sqlite3.connect(old[1]) as db:
-        told = dict(db.execute("SELECT rule, count(*) FROM value_event GROUP BY rule"))
+        result = dict(db.execute("SELECT rule, count(*) FROM value_event GROUP BY rule"))
         left_open = db.execute("SELECT count(*) FROM recall WHERE seq NOT IN (SELECT recall_id FROM outcome)")
-    assert told["shown"] > 400 and told["omitted"] > 20 and told["ancestor"] > 100, told
+    assert result["shown"] > 400 and result["omitted"] > 20 and result["ancestor"] > 100, result
     assert left_open.fetchone() == (0,)
 
 
@@ -35,7 +35,7 @@ def test_the_same_calls_do_the_same(tmp_path):
     path = tmp_path / "new.db"
     lives.live(path)
     lives.finish(path)
-    assert lives.told(path) == json.loads(lives.NOW.read_text("utf-8")), (
+    assert lives.state_of(path) == json.loads(lives.NOW.read_text("utf-8")), (
         "where it should: write memory_replay.json again"
     )
 

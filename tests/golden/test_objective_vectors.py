@@ -250,7 +250,7 @@ def test_normalised_advantages_have_mean_0_and_deviation_1():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"surrogate": "pppo"}, "ppo or log_sym"),
         ({"ratio": "word"}, "seq_geo"),
@@ -265,8 +265,8 @@ def test_normalised_advantages_have_mean_0_and_deviation_1():
         ({"clip_low": 1.0}, "clip_low < 1"),
     ],
 )
-def test_unknown_and_impossible_choices_say_what_there_is(change, told):
-    with pytest.raises(BadInput, match=told):
+def test_unknown_and_impossible_choices_say_what_there_is(change, message):
+    with pytest.raises(BadInput, match=message):
         Objective(**change)
 
 

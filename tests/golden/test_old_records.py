@@ -43,7 +43,7 @@ def test_a_line_of_schema_1_reads_to_the_same_columns(line):
 
 def test_what_a_person_wrote_under_a_key_of_schema_1_stays_in_meta():
     old = json.loads(LINES[0])
-    told = {
+    facts = {
         "finish": ["by", "hand"],
         "turns": 3,
         "calls": [1],
@@ -54,7 +54,7 @@ def test_what_a_person_wrote_under_a_key_of_schema_1_stays_in_meta():
         "budget": "small",
         "rewards": [1.0],
     }
-    assert decode_episode(json.dumps(old | {"meta": told})).meta == told
+    assert decode_episode(json.dumps(old | {"meta": facts})).meta == facts
 
 
 def test_a_rollout_of_schema_1_is_read_and_credited():

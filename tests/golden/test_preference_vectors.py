@@ -42,11 +42,11 @@ def loss_of(preference, *args, **kwargs):
     ],
 )
 def test_losses_of_pairs(preference, expected):
-    value, gradient, told = loss_of(preference)
+    value, gradient, metrics = loss_of(preference)
     assert value == pytest.approx(expected, abs=1e-5)
     assert bool((gradient[:4] < 0).all()) and bool((gradient[4:] > 0).all())  # up with the one, down with the other
-    assert told["margin"].tolist() == pytest.approx([1.2])
-    assert told["accuracy"].tolist() == [1.0]
+    assert metrics["margin"].tolist() == pytest.approx([1.2])
+    assert metrics["accuracy"].tolist() == [1.0]
 
 
 def test_dpo_gradient():
@@ -82,8 +82,8 @@ def test_tgdpo_is_dpo_with_weighted_tokens():
         pair[-1].end(terminated=True)
         pair[-1].note("guide", guide)
     credit = token_guided.assign(pair, token_guided.Config(alpha=0.5, beta=0.1)).values("token")
-    value, _, told = loss_of(Preference("dpo", beta=0.1), credit=credit.tolist())
-    assert 0.1 * float(told["margin"]) == pytest.approx(0.12825)
+    value, _, metrics = loss_of(Preference("dpo", beta=0.1), credit=credit.tolist())
+    assert 0.1 * float(metrics["margin"]) == pytest.approx(0.12825)
     assert value == pytest.approx(0.631077, abs=1e-6)
 
 

@@ -74,12 +74,12 @@ def test_a_trace_of_six_simulations():
         (taken,) = simulate(search, [0], score)
         assert ",".join(names[n] for n in taken[1:]) == path
         assert search.tree.total[0] - before == pytest.approx(worth)
-    told = {
+    facts = {
         name: (search.tree.visits[named(search, name)], search.tree.total[named(search, name)])
         for name in ("root", "A", "A1", "A2", "B", "B1")
     }
     want_end = {"root": (6, 3.0), "A": (4, 2.1), "A1": (1, 0.1), "A2": (2, 1.8), "B": (2, 0.9), "B1": (1, 0.4)}
-    assert {k: (int(n), pytest.approx(w)) for k, (n, w) in told.items()} == want_end
+    assert {k: (int(n), pytest.approx(w)) for k, (n, w) in facts.items()} == want_end
     assert search.space.asked == ["root", "A", "B"]  # lazy: what was met once has no children
     visits = search.tree.taken[search.tree.children(0)]
     assert visit_policy(visits, 1.0)[0] == pytest.approx(0.666667, abs=1e-6)

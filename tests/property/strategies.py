@@ -52,12 +52,12 @@ def add_node(draw, ep: Episode, parent) -> None:
 
 def close(draw, ep: Episode) -> None:
     flags = {"terminated": draw(st.booleans()), "truncated": draw(st.booleans()), "valid": draw(st.booleans())}
-    told = {
+    facts = {
         "stop": draw(text),
         "answer": draw(st.none() | text),
         "choices": draw(st.lists(st.just([1, 2]), max_size=2)),
     }
-    ep.end(success=draw(st.none() | st.booleans()), source=draw(text), **flags, **told)
+    ep.end(success=draw(st.none() | st.booleans()), source=draw(text), **flags, **facts)
     ep.ends[-1].final_value = draw(st.none() | st.floats(width=32))
 
 

@@ -31,9 +31,9 @@ def test_a_tree_round_trips_and_its_attempts_are_those_of_its_nodes(tree):
         assert one.to_dict()["nodes"] == [{**rows[n], "parent": place[rows[n]["parent"]]} for n in nodes]
         for t, step in enumerate(getattr(one, "steps", range(one.n_steps))):
             assert one.context_ids(t).tolist() == tree.context_ids(int(step)).tolist()
-        told = json.loads(encode_episode(one))["ends"][0]
+        data = json.loads(encode_episode(one))["ends"][0]
         mine = json.loads(line)["ends"][number]
-        assert {k: told[k] for k in ("success", "valid", "source")} == {
+        assert {k: data[k] for k in ("success", "valid", "source")} == {
             k: mine[k] for k in ("success", "valid", "source")
         }
         assert decode_episode(encode_episode(one)) == one
@@ -117,9 +117,11 @@ def test_what_several_attempts_share_is_paid_once(made, data):
             unit = getattr(one, inside)[at.unit] if inside and isinstance(one, Branch) else at.unit
             paid.setdefault((one is alone, unit), []).extend([] if value is None else [value])
         got = {(at.episode == 1, at.unit): value for at, value in once.entries(level)}
-        assert got == {key: pytest.approx(np.mean(told)) if told else None for key, told in paid.items()}
-        weights = {key: 1 / max(1, len(told)) for key, told in paid.items()}
-        assert once.total(level) == pytest.approx(sum(weights[k] * sum(told) for k, told in paid.items()), abs=1e-9)
+        assert got == {key: pytest.approx(np.mean(rewards)) if rewards else None for key, rewards in paid.items()}
+        weights = {key: 1 / max(1, len(rewards)) for key, rewards in paid.items()}
+        assert once.total(level) == pytest.approx(
+            sum(weights[k] * sum(rewards) for k, rewards in paid.items()), abs=1e-9
+        )
 
 
 @quick

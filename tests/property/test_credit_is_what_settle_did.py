@@ -68,10 +68,10 @@ def test_the_rule_over_episodes_changes_what_settling_changed(name, seed, steps)
     known = Known(parents=parents, created=created)
     with memory:
         for did, says in zip(changed, changes_by(rule.credit, episodes, policy, known), strict=True):
-            told = {c.memory: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for c in says}
+            facts = {c.memory: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for c in says}
             # what was handed out and dropped is not in the record of an episode: it changes statistics only
             seen = {i: c for i, c in did.items() if (c.rule, c.weight) != ("omitted", 0.0)}
-            assert told == {i: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for i, c in seen.items()}
+            assert facts == {i: (c.rule, c.depth, c.weight, c.q_before, c.q_after) for i, c in seen.items()}
         ledger = memory.credit(episodes)
         for address, credit in ledger.entries("memory"):
             c = changed[address.episode].get(address.unit)

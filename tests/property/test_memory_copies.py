@@ -53,8 +53,8 @@ def drive(path, steps, policy):
 def exported(path):
     store = open_store(path, create=False)
     out = io.BytesIO()
-    told = transfer.export_jsonl(store, out)
-    assert told.digest == transfer.digest(store)
+    result = transfer.export_jsonl(store, out)
+    assert result.digest == transfer.digest(store)
     store.close()
     return out.getvalue()
 
@@ -62,14 +62,14 @@ def exported(path):
 def same_answers(paths, steps):
     """Recalls after a copy give what they give in the original, with the same ids."""
     tasks = [rest[0] for verb, *rest in steps if verb in ("remember", "recall")][:3] or ["anything"]
-    told = []
+    found = []
     for path in paths:
         with Memory(path, policy="memlift", sync="normal") as memory:
-            told.append([memory.recall(task, k=5) for task in tasks])
-            told[-1].append(memory.items(None))
-            told[-1].append(memory.remember("after the copy", "after the copy"))
+            found.append([memory.recall(task, k=5) for task in tasks])
+            found[-1].append(memory.items(None))
+            found[-1].append(memory.remember("after the copy", "after the copy"))
             assert verify(memory) == [] and memory.rebuild_values() == 0
-    assert all(answers == told[0] for answers in told)
+    assert all(answers == found[0] for answers in found)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -27,7 +27,7 @@ class Story:
     def __init__(self, path, seed):
         self.path, self.rng, self.now = path, random.Random(seed), 1.7e9
         self.policy = POLICIES[seed % len(POLICIES)]
-        self.ids, self.receipts, self.told = ["m99"], ["r99"], []
+        self.ids, self.receipts, self.answers = ["m99"], ["r99"], []
 
     def open(self, scope):
         return Memory(self.path, embedder="hash:32", policy=self.policy, scope=scope, seed=7, sync="normal")
@@ -138,23 +138,23 @@ class Story:
             for _ in range(steps):
                 verb, m = self.rng.choice(verbs), self.ways[self.rng.random() < 0.2]
                 try:
-                    self.told.append((verb.__name__, repr(verb(m))))
+                    self.answers.append((verb.__name__, repr(verb(m))))
                 except EvolventError as error:
-                    self.told.append((verb.__name__, error.what, error.code, str(error.got)))
+                    self.answers.append((verb.__name__, error.what, error.code, str(error.got)))
             out = io.BytesIO()
             transfer.export_jsonl(self.ways[0].bank.store, out)
         for m in self.ways:
             assert verify(m) == [] and m.rebuild_values() == 0
             m.close()
         # how far its index had counted, where memories were erased behind that, is the engine's own
-        return self.told, [re.sub(rb'"store_seq":\d+', b"", line) for line in out.getvalue().splitlines()[:-1]]
+        return self.answers, [re.sub(rb'"store_seq":\d+', b"", line) for line in out.getvalue().splitlines()[:-1]]
 
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("seed", range(10))
 def test_a_story_is_the_same_on_both_engines(tmp_path, postgres_store, seed):
-    told, rows = Story(tmp_path / "a.db", seed).run(70)
-    told_there, rows_there = Story(postgres_store(f"story_{seed}"), seed).run(70)
-    for one, other in zip(told, told_there, strict=True):
+    here, rows = Story(tmp_path / "a.db", seed).run(70)
+    there, rows_there = Story(postgres_store(f"story_{seed}"), seed).run(70)
+    for one, other in zip(here, there, strict=True):
         assert one == other
-    assert rows == rows_there and len({verb for verb, *_ in told}) > 7
+    assert rows == rows_there and len({verb for verb, *_ in here}) > 7

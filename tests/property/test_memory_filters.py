@@ -128,7 +128,7 @@ SPELLED = [
 
 
 @pytest.mark.parametrize("asked", SPELLED, ids=str)
-def test_another_spelling_is_told_the_right_one(asked):
+def test_another_spelling_is_given_the_right_one(asked):
     with pytest.raises(BadInput) as refused:
         parse(asked, "test")
     assert "filters are joined by {" in refused.value.do

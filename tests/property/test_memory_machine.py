@@ -30,7 +30,7 @@ class FiveVerbs(RuleBasedStateMachine):
 
     ``keys``: (id, key) of every row of the store: a memory has as many rows as it has keys.
     ``jobs``: (idempotency key, valid) → the changes of the outcome of that name. ``calls``: what settle was asked, and
-    answered, so that it can be asked again. ``story``: by job and by receipt, the outcome that counts; ``told``: all.
+    answered, so that it can be asked again. ``story``: by job and receipt, the outcome that counts; ``outcomes``: all.
     """
 
     memories = Bundle("memories")
@@ -40,7 +40,7 @@ class FiveVerbs(RuleBasedStateMachine):
     def start(self):
         self.folder = Path(tempfile.mkdtemp())
         self.model, self.asked, self.jobs, self.calls, self.invalid = {}, {}, {}, [], 0
-        self.story, self.told, self.keys = {}, [], []
+        self.story, self.outcomes, self.keys = {}, [], []
         self.open()
 
     def connect(self):
@@ -90,7 +90,7 @@ class FiveVerbs(RuleBasedStateMachine):
         first = named[0] if named else self.story.get(r)
         if first is None or first[0] != r or not (valid or first[2]):
             return False
-        if not valid and (r, reward, False) in self.told:
+        if not valid and (r, reward, False) in self.outcomes:
             return False
         return first != (r, reward, valid)
 
@@ -103,12 +103,12 @@ class FiveVerbs(RuleBasedStateMachine):
         if earlier:
             assert changes in earlier
             return
-        self.told.append((r, reward, valid))
+        self.outcomes.append((r, reward, valid))
         if job is not None:
             self.jobs[job, valid] = changes
-            self.story[job, valid] = self.told[-1]
+            self.story[job, valid] = self.outcomes[-1]
         if valid:
-            self.story[r] = self.told[-1]
+            self.story[r] = self.outcomes[-1]
         if not valid:
             self.invalid += 1
             assert changes == []
@@ -269,9 +269,9 @@ class FiveVerbs(RuleBasedStateMachine):
         for memory in getattr(self, "ways", ()):
             stored = {i.id: [i.key, i.body, i.kind, i.value, i.n, i.status] for i in memory.items(None)}
             assert stored == self.model
-            told = memory.health()
-            assert told["settled"] == sum(r[2] is not None for r in self.asked.values())
-            assert (told["recalls"], told["invalid_outcomes"]) == (len(self.asked), self.invalid)
+            health = memory.health()
+            assert health["settled"] == sum(r[2] is not None for r in self.asked.values())
+            assert (health["recalls"], health["invalid_outcomes"]) == (len(self.asked), self.invalid)
 
 
 FiveVerbs.TestCase.settings = settings(

@@ -47,7 +47,7 @@ class Life:
         return self.random.sample(ids, min(len(ids), self.random.randint(1, 2)))
 
     def look(self):
-        """A recall, with all values as they were at that moment, told by the memories themselves."""
+        """A recall, with all values as they were at that moment, as the memories themselves report them."""
         r = self.memory.recall(self.random.choice(KEYS), k=3)
         self.seen[r.id] = {item.id: item.value for item in self.memory.items(None)}
         self.receipts.append(r)
@@ -81,9 +81,9 @@ class Life:
             self.rollback(pick.choice(self.receipts).id)
 
     def rollback(self, receipt):
-        told = self.memory.rollback(receipt, "x", dry_run=True)
+        rehearsed = self.memory.rollback(receipt, "x", dry_run=True)
         done = self.memory.rollback(receipt, "x")
-        assert (told.statuses, told.values, told.events, told.kept) == (
+        assert (rehearsed.statuses, rehearsed.values, rehearsed.events, rehearsed.kept) == (
             done.statuses,
             done.values,
             done.events,

@@ -51,10 +51,10 @@ def stretched(edges, lengths):
     out = {}
     for i, (name, some) in enumerate(edges.items()):
         out[name] = {}
-        for k, (child, told) in enumerate(some.items()):
+        for k, (child, one) in enumerate(some.items()):
             way = [*(f"{child}~{j}" for j in range(lengths[(i + k) % len(lengths)])), child]
-            out[name][way[0]] = told
-            out |= {a: {b: (1.0, told[1] + 0.01 * j)} for j, (a, b) in enumerate(pairwise(way))}
+            out[name][way[0]] = one
+            out |= {a: {b: (1.0, one[1] + 0.01 * j)} for j, (a, b) in enumerate(pairwise(way))}
     return out
 
 

@@ -195,8 +195,8 @@ def test_the_readme_says_what_the_result_file_says():
 
     readme = (ROOT / "README.md").read_text()
     files = (ROOT / f"benchmarks/results/{name}.json" for name in ("main_job", "main_job_rag"))
-    told = [json.loads(file.read_text())["summary"] for file in files]
-    rows = [{row.get("phase") or row["pass"]: row for row in [*s["phases"], *s["passes"]]} for s in told]
+    data = [json.loads(file.read_text())["summary"] for file in files]
+    rows = [{row.get("phase") or row["pass"]: row for row in [*s["phases"], *s["passes"]]} for s in data]
     for at in rows[0]:
         line = "".join(_cells(side[at]) if at in side else " | |" for side in rows)
         assert f" |{line}\n" in readme, (at, line)

@@ -46,12 +46,12 @@ def family(text):
 
 def own_words(name):
     """What an installed package says of its licence: in its metadata, or the head of its licence file."""
-    told = metadata.distribution(name)
-    classes = [one for one in told.metadata.get_all("Classifier") or [] if one.startswith("License")]
-    said = [told.metadata["License-Expression"] or "", (told.metadata["License"] or "")[:200], *classes]
+    package = metadata.distribution(name)
+    classes = [one for one in package.metadata.get_all("Classifier") or [] if one.startswith("License")]
+    said = [package.metadata["License-Expression"] or "", (package.metadata["License"] or "")[:200], *classes]
     if "".join(said):
         return " ".join(said)
-    files = [file for file in told.files or [] if re.search(r"licen[cs]e|copying", file.name, re.I)]
+    files = [file for file in package.files or [] if re.search(r"licen[cs]e|copying", file.name, re.I)]
     return files[0].locate().read_text("utf-8", errors="replace")[:200] if files else ""
 
 
@@ -100,5 +100,5 @@ def test_no_other_extra_brings_the_gpl(extra):
         ("AGPL-3.0", "GPL"),
     ],
 )
-def test_families_are_told_apart(text, expected):
+def test_families_are_distinguished(text, expected):
     assert family(text) == expected

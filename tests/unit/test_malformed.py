@@ -166,7 +166,7 @@ def test_a_sound_environment_passes():
 
 
 @pytest.mark.parametrize(
-    ("faults", "told"),
+    ("faults", "message"),
     [
         (
             {"tasks": lambda self, split, n, seed: Word.tasks(self, split if split[0] in "th" else "train", n, seed)},
@@ -176,21 +176,21 @@ def test_a_sound_environment_passes():
         ({"step": lambda self, action: Turn(f"turn {len(action)}")}, "no end after 200 steps"),
     ],
 )
-def test_what_may_be_meant_is_a_warning_once(faults, told):
+def test_what_may_be_meant_is_a_warning_once(faults, message):
     env, said = Word(), []
     for name, value in faults.items():
         setattr(env, name, value.__get__(env))
     assert "attempts" in check_env(env, warn=said.append)
-    assert len(said) == 1 and told in said[0] and "environment " in said[0]
+    assert len(said) == 1 and message in said[0] and "environment " in said[0]
 
 
 @pytest.mark.parametrize("fault", ENVS)
 def test_what_is_wrong_with_an_environment_is_named(fault):
-    faults, told = ENVS[fault]
+    faults, message = ENVS[fault]
     env = Word()
     for name, value in faults.items():
         setattr(env, name, value.__get__(env) if callable(value) else value)
-    with pytest.raises(BadInput, match=told) as error:
+    with pytest.raises(BadInput, match=message) as error:
         check_env(env)
     assert "environment " in str(error.value) and "where: " in str(error.value)
 
@@ -255,8 +255,8 @@ def test_a_sound_team_passes():
 
 @pytest.mark.parametrize("fault", TEAMS)
 def test_what_is_wrong_with_a_team_environment_is_named(fault):
-    faults, told = TEAMS[fault]
-    with pytest.raises(BadInput, match=told):
+    faults, message = TEAMS[fault]
+    with pytest.raises(BadInput, match=message):
         check_team_env(lambda n: team(**faults), n_envs=2, steps=6, random_start=False)
 
 
@@ -359,8 +359,8 @@ def test_a_sound_rule_passes():
 
 @pytest.mark.parametrize("fault", RULES)
 def test_what_is_wrong_with_a_rule_is_named(fault):
-    faults, told = RULES[fault]
-    with pytest.raises(BadInput, match=told):
+    faults, message = RULES[fault]
+    with pytest.raises(BadInput, match=message):
         check_credit(rule(**faults))
 
 

@@ -124,18 +124,18 @@ def test_the_hint_fits_how_it_was_installed(monkeypatch, tmp_path):
     assert errors.install("train").startswith("cd ") and errors.install("train").endswith(command)
     assert "constraints" not in errors.install("vllm"), "it pins versions of its own"
     monkeypatch.setattr(errors, "__file__", str(tmp_path / "site-packages" / "evolvent" / "core" / "errors.py"))
-    told = {}
-    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed(told))
+    record = {}
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: Installed(record))
     assert errors.install("train") == "pip install 'evolvent[train]'"
-    told |= {"url": "file:///tmp/evolvent.whl", "archive_info": {}}
+    record |= {"url": "file:///tmp/evolvent.whl", "archive_info": {}}
     assert errors.install("train") == "pip install 'evolvent[train] @ file:///tmp/evolvent.whl'"
-    told |= {"url": "https://host/evolvent", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
+    record |= {"url": "https://host/evolvent", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
     assert errors.install("train") == "pip install 'evolvent[train] @ git+https://host/evolvent@abc'"
 
 
 class Installed:
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, given):
+        self.given = given
 
     def read_text(self, name):
-        return json.dumps(self.told) if self.told else None
+        return json.dumps(self.given) if self.given else None

@@ -11,7 +11,7 @@ Q' is a copy of Q that follows every ``target_every`` steps of the critic. ``opt
 code: 8 copies, lambda 0.8, RMSprop 5e-4 for both, the critic steps often (there once for every time step), its layers
 128 128; one actor plays all agents.
 
-Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``);
+Deviations: critics, and actors without ids, are given the size of the numbers that they see (``models.team.sizes``);
 entropy weight instead of a floor under the probabilities that decays; actors without recurrence; team reward is the
 mean over agents; targets take the mean of Q' over the agent's own next action, which has less variance than its value
 at the action taken; value targets are normalised, advantages divided by their spread; time limits are bootstrapped from

@@ -12,7 +12,7 @@ Actors have their own parameters: with shared ones some games can be solved with
 The defaults are those of HARL (its configuration file of happo: 20 copies x 200 steps, hidden 128 128). Its tuned
 settings: multi-agent MuJoCo hidden 128 128 128, Ant 4x2 clip 0.1 and entropy 0; HalfCheetah 2x3 15 epochs, clip 0.05.
 
-Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``);
+Deviations: critics, and actors without ids, are given the size of the numbers that they see (``models.team.sizes``);
 time limits are bootstrapped from the observation where the attempt stopped (there the advantage of the last step is set
 to 0); value targets are normalised once a rollout and the critic's last layer is rescaled with them; pi_old is the
 log-probability stored when acting; agents that are not alive leave M as it is.
@@ -110,14 +110,14 @@ def improve_in_turn(
     from evolvent.learn.losses import normalised
 
     adv = normalised(adv_TBA, batch.view.active, per_agent=True).flatten(0, 1)
-    factor, rows_told = torch.ones_like(adv[:, 0]), list[dict[str, float]]()
+    factor, logged = torch.ones_like(adv[:, 0]), list[dict[str, float]]()
     for i in torch.randperm(actors.n_agents, generator=generator, device=generator.device).tolist():
         own, passes = batch.of(i), batch.passes(config.epochs, config.minibatches, generator)
-        rows_told.append(improve_one(config, actors, i, adams[i], own, passes, (adv[:, i], factor)))
+        logged.append(improve_one(config, actors, i, adams[i], own, passes, (adv[:, i], factor)))
         with torch.no_grad():
             logp = actors.logprobs_one(i, own.obs, own.action, available_BN=own.available).logp
             factor = factor * own.ratio(logp)
-    metrics = {name: fmean(row[name] for row in rows_told) for name in rows_told[0]}
+    metrics = {name: fmean(row[name] for row in logged) for name in logged[0]}
     return factor, metrics | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
 
 

@@ -12,7 +12,7 @@ learns from its own mean. It is what MAPPO must
 beat: the same but for the critic, which sees no more than the agent, and the reward, which is not the team's mean. The
 other defaults are those of MAPPO here, so that the two can be compared.
 
-Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``);
+Deviations: critics, and actors without ids, are given the size of the numbers that they see (``models.team.sizes``);
 time limits are bootstrapped from the observation where the attempt stopped; value targets are normalised once a rollout
 and the critics' last layers are rescaled with them; no recurrence.
 """

@@ -15,7 +15,7 @@ One actor plays all agents, as in the paper; ``shared=False`` gives each its own
 defaults are those of HARL (arXiv 2304.09870, its configuration file of mappo: 20 copies x 200 steps, hidden 128 128,
 5 epochs, clip 0.2; actors are shared there too, and in 10 of its 12 tuned settings).
 
-Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``;
+Deviations: critics, and actors without ids, are given the size of the numbers that they see (``models.team.sizes``;
 there a layer norm over the raw state makes V(c s) = V(s)); time limits are bootstrapped from the observation where the
 attempt stopped; value targets are normalised once a rollout and the critics' last layers are rescaled with them.
 Optimal baseline: 100 draws (there 1000); Q sees what the others did (there the own action only) and learns from R; V

@@ -104,11 +104,11 @@ def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:
 def _rule(config: Config) -> Rule:
     if config.level == "action":
         by_agent = agent_sequential.Config(gamma=config.gamma, gae_lambda=TRACE, kappa=config.kappa)
-        told = "one advantage a decision, given what the agents before it said"
-        return Rule.of(agent_sequential, "marft_a", told, by_agent)
+        summary = "one advantage a decision, given what the agents before it said"
+        return Rule.of(agent_sequential, "marft_a", summary, by_agent)
     by_token = token_sequential.Config(gamma=config.gamma, gae_lambda=TRACE, kappa=config.kappa)
-    told = "token by token through the agents of a turn"
-    return Rule.of(token_sequential, "marft_t", told, by_token)
+    summary = "token by token through the agents of a turn"
+    return Rule.of(token_sequential, "marft_t", summary, by_token)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

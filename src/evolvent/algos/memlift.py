@@ -41,7 +41,7 @@ class Config(MemoryConfig):
     hide: float = Rule.hide
     """What promises less than this share of the best is not shown."""
     alpha: float = Rule.alpha
-    """Least learning rate of the value that is told of a memory."""
+    """Least learning rate of the value that is reported of a memory."""
     omit: float = Rule.omit
     """Probability of leaving out a selected memory (never the best), to measure its effect; falls with omissions."""
     relevance: Literal["cosine", "hybrid"] = Rule.relevance

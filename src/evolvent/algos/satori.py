@@ -129,8 +129,8 @@ class _Evolving:
         self._answers.append(action)
         self._worth.append(turn.reward)
         if len(self._answers) > self._rounds or not turn.valid:
-            told = {"first": self._worth[0], "best": max(self._worth)}
-            return replace(turn, reward=gain, info={**turn.info, "rewards": {**turn.info.get("rewards", {}), **told}})
+            paid = {"first": self._worth[0], "best": max(self._worth)}
+            return replace(turn, reward=gain, info={**turn.info, "rewards": {**turn.info.get("rewards", {}), **paid}})
         self._env.reset(self._task, self._seed)
         answers = "\n".join(self._answers[-self._shown :])
         text = BETTER.format(question=self._question.observation, answers=answers)

@@ -52,7 +52,7 @@ from evolvent.play.workflow import Member, Workflow
 from evolvent.runs.language.config import ClippedConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.loop import Told
+from evolvent.runs.language.loop import Logged
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.start import Needs
 from evolvent.runs.search.drawing import LINES
@@ -65,7 +65,7 @@ from evolvent.runs.search.step_critic import (
     StepCritic,
     labelled_steps,
     shown,
-    told_of,
+    verdict_rewards,
 )
 
 if TYPE_CHECKING:
@@ -118,15 +118,15 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         for update in run.updates():
             games = _games(run, update)  # ACT and STEP
             with run.clock("credit"):  # CREDIT
-                ledger, (told, accepted) = RULE.assign(games), _told(games)
+                ledger, (logged, accepted) = RULE.assign(games), _measured(games)
             with run.clock("learn"):  # LEARN
                 first = update < config.imitate
                 known = _examples(run, update if first else update % config.imitate, 1 if first else 2)
                 metrics = [_improve(run, agent, games, known, ledger, first=first) for agent in AGENTS]
                 both = {name: float(np.mean([one[name] for one in metrics if name in one])) for name in metrics[0]}
             critic.save(folder.path / "critic")
-            live.note(_words(update, told))
-            run.log(games, ledger, **both, **told, **({} if first else {"accepted": accepted}))
+            live.note(_words(update, logged))
+            run.log(games, ledger, **both, **logged, **({} if first else {"accepted": accepted}))
         live.note(
             f"search with it: evolvent run search "
             f"{shlex.join(['--model', f'train:{config.model}', '--value', f'{folder.path}/critic'])}"
@@ -210,13 +210,13 @@ def game(env: Env, task: Task, step: Step, by: Renderer, *, sneaks: bool, seed: 
     episode.observe(shown(task.text, (*before, last)), agent="critic", token_ids=_ids(prompt), parent=-1)
     room = max(len(word) for word in words)
     answer = yield Request(prompt, seed_tree(seed, "critic"), room, (), words, "critic")
-    told = told_of(answer.choice == 0, sneaks)
-    right = told["wrong_steps" if sneaks else "right_steps"] == 1.0
+    rewards = verdict_rewards(answer.choice == 0, sneaks)
+    right = rewards["wrong_steps" if sneaks else "right_steps"] == 1.0
     episode.add_reward(1.0 if right else -1.0, _said(episode, "critic", VERDICTS[answer.choice], answer, words))
     if sneaks:
         episode.add_reward(-1.0 if right else 1.0, changed)
-        told["fooled"] = float(not right)
-    for kind, value in told.items():
+        rewards["fooled"] = float(not right)
+    for kind, value in rewards.items():
         keep_reward(episode, kind, value)
     episode.end(terminated=True, success=right)
     return episode
@@ -240,8 +240,8 @@ def _ids(prompt: Prompt) -> np.ndarray:
 def _is_right(env: Env, task: Task, before: Sequence[str], last: str) -> bool:
     """Whether the world takes a step that follows right ones for a right one."""
     env.reset(task, task.seed)
-    told = env.step("\n".join((*before, last))).info["rewards"][LINES]
-    return bool(told > len(before))
+    right = env.step("\n".join((*before, last))).info["rewards"][LINES]
+    return bool(right > len(before))
 
 
 # ------------------------------------------------------------------------------------------------ learning
@@ -299,18 +299,18 @@ def _improve(
     )
 
 
-def _told(games: Sequence[Episode]) -> tuple[Told, float]:
+def _measured(games: Sequence[Episode]) -> tuple[Logged, float]:
     """What a round came to, where it had such games, and the share of steps that the critic accepted."""
     kinds = ("fooled", "right_steps", "wrong_steps", "accepted")
     said = {kind: [reward_total(g, kind) for g in games if kind in g.rewards_by_kind] for kind in kinds}
     accepted = said.pop("accepted")
-    told = {kind: float(np.mean(values)) for kind, values in said.items() if values}
-    told |= {"sneaky_wrong": len(said["wrong_steps"]) / max(len(said["fooled"]), 1)}
-    return told, float(np.mean(accepted)) if accepted else 0.5
+    logged = {kind: float(np.mean(values)) for kind, values in said.items() if values}
+    logged |= {"sneaky_wrong": len(said["wrong_steps"]) / max(len(said["fooled"]), 1)}
+    return logged, float(np.mean(accepted)) if accepted else 0.5
 
 
-def _words(update: int, told: Told) -> str:
-    said = {name: percent(told.get(name)) for name in ("sneaky_wrong", "fooled", "right_steps", "wrong_steps")}
+def _words(update: int, logged: Logged) -> str:
+    said = {name: percent(logged.get(name)) for name in ("sneaky_wrong", "fooled", "right_steps", "wrong_steps")}
     return (
         f"round {update + 1}: {said['sneaky_wrong']} of the sneaky steps were wrong, {said['fooled']} won; the critic "
         f"accepted {said['right_steps']} of the right steps and found {said['wrong_steps']} of the wrong ones"

@@ -158,8 +158,8 @@ def _paths(
         run.live.status(f"{said}, best value {best:.2g}")
     rows.add(new, update)
     n = len(tasks)
-    told = {"paths": len(episodes), "solved": solved, "search_tokens": tokens, "states": states}
-    return episodes, {name: count / n for name, count in told.items()}
+    counts = {"paths": len(episodes), "solved": solved, "search_tokens": tokens, "states": states}
+    return episodes, {name: count / n for name, count in counts.items()}
 
 
 def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[str, float]:
@@ -202,5 +202,5 @@ def _fit(run: LanguageRun, value: SearchValue, rows: ValueRows) -> dict[str, flo
             "or let the model see the form of answers first",
         )
     how = None if value.frozen else Fit(lr=config.value_lr)
-    told = run.live.advancing(f"the value learns from {len(rows):,} states")
-    return value.fit(*rows.columns(), how, seed=seed_tree(config.seed, "fit", run.update) % 2**31, progress=told)
+    progress = run.live.advancing(f"the value learns from {len(rows):,} states")
+    return value.fit(*rows.columns(), how, seed=seed_tree(config.seed, "fit", run.update) % 2**31, progress=progress)

@@ -77,14 +77,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        told = BadInput(
+        full = BadInput(
             "nothing more can be written",
             got=error.strerror,
             where=error.filename or os.getcwd(),
             expected="room on the disk",
             do="make room; what was written is whole",
         )
-        _stop("\n".join([f"error: {told}", *getattr(error, "__notes__", ())]), 2)
+        _stop("\n".join([f"error: {full}", *getattr(error, "__notes__", ())]), 2)
 
 
 def say(text: str) -> None:

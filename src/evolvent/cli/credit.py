@@ -91,8 +91,8 @@ def credit(
         for warning in incomplete(episodes, opened.config, finished=opened.finished):
             live.note(f"! {warning}")
         if json is not None:
-            told = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
-            write_atomic(json, dump(told, indent=2) + "\n")
+            data = {"run": str(folder), "rules": [credit_units.to_json(made) for made in books]}
+            write_atomic(json, dump(data, indent=2) + "\n")
             live.note(f"credit: {json}")
         drawn = opened.path / PAGE if html is None else html
         try:

@@ -33,9 +33,9 @@ def evaluate(
     found = catalogue.of_run(opened)
     name, played = found.name, found.evaluate()
     if played is None:
-        told = f"{folder}/summary.json and report.html have what it came to"
-        told += f"; {found.kind.instead(opened)}" if found.kind.instead else ""
-        raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder), do=told)
+        instead = f"{folder}/summary.json and report.html have what it came to"
+        instead += f"; {found.kind.instead(opened)}" if found.kind.instead else ""
+        raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder), do=instead)
     if episodes is not None and episodes < 1:
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")
     options: dict[str, Any] = {"env": env} if env else {}

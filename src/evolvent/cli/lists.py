@@ -30,7 +30,7 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bo
     with Live(plain=True if plain else None) as live:
         if what == "start":
             for choice in start.choices():
-                live.note(start.told(choice))
+                live.note(start.described(choice))
             live.note("\nAll there is, a line each: evolvent list algos | envs | models | credit | search")
             live.note(f"An extra is installed with: {install('EXTRA')}")
             return
@@ -38,14 +38,14 @@ def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bo
             columns, tables, wrong = _LISTS[kind]()
             for title, rows in tables.items():
                 live.table(title, columns, rows)
-            for told in wrong:
-                live.note(f"! left out: {told}")
+            for reason in wrong:
+                live.note(f"! left out: {reason}")
 
 
 def _list_algos() -> _Tables:
     def row(entry: catalogue.Entry) -> list[object]:
         levels = ", ".join(entry.constants.get("LEVELS", ())) or None
-        return [entry.name, entry.constants.get("PAPER"), levels, entry.constants.get("STATUS"), _told(entry)]
+        return [entry.name, entry.constants.get("PAPER"), levels, entry.constants.get("STATUS"), _summary(entry)]
 
     found, wrong = catalogue.brought("algos")
     tables = {f"algos, {kind}": [row(entry) for entry in group] for kind, group in catalogue.by_kind(found).items()}
@@ -59,7 +59,7 @@ def _list_credit() -> _Tables:
     for entry in [*catalogue.entries("credit"), *found]:
         unbiased = entry.constants.get("UNBIASED")
         level = entry.constants.get("LEVEL")
-        rows.append([entry.name, level, words.get(unbiased, unbiased), _told(entry)])
+        rows.append([entry.name, level, words.get(unbiased, unbiased), _summary(entry)])
     return ["rule", "level", "policy gradient", ""], {"credit": rows}, wrong
 
 
@@ -67,19 +67,19 @@ def _list_envs() -> _Tables:
     from evolvent import envs
 
     found, wrong = envs.brought()
-    rows: list[list[object]] = [[row.name, row.kind, _told(row), row.options] for row in [*envs.available(), *found]]
+    rows: list[list[object]] = [[row.name, row.kind, _summary(row), row.options] for row in [*envs.available(), *found]]
     return ["name", "for", "", "options (name:VARIANT,key=value,…)"], {"envs": rows}, wrong
 
 
 def _list_search() -> _Tables:
     rows: list[list[object]] = [
-        [entry.name, entry.constants.get("PAPER"), entry.constants.get("AGGREGATE", "last_max"), _told(entry)]
+        [entry.name, entry.constants.get("PAPER"), entry.constants.get("AGGREGATE", "last_max"), _summary(entry)]
         for entry in catalogue.entries("search")
     ]
     return ["name", "paper", "answer by", ""], {"searches (evolvent run search --search NAME)": rows}, []
 
 
-def _told(row: Any) -> str:
+def _summary(row: Any) -> str:
     """Its first line, with the installed package that brings it."""
     return f"{row.summary} (from {row.package})" if row.package else row.summary
 

@@ -15,7 +15,7 @@ from evolvent import catalogue, running
 from evolvent.cli import help, say
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, closest
-from evolvent.core.words import told
+from evolvent.core.words import errors_reported
 from evolvent.evaluate.live import Live
 from evolvent.running import Where
 
@@ -73,7 +73,7 @@ def _parse(
     hidden = tyro.conf.OmitArgPrefixes
     parsed: Any
     unknown: list[str]
-    with told(words, f"evolvent run {name}"):
+    with errors_reported(words, f"evolvent run {name}"):
         parsed, unknown = tyro.cli(
             dataclasses.make_dataclass(
                 "Run",

@@ -157,7 +157,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests of a page every two seconds are not told."""
+        """Requests of a page every two seconds are not logged."""
 
 
 def _main(words: Sequence[str]) -> None:

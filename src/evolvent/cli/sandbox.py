@@ -89,8 +89,8 @@ def _tried(live: Live, name: str, start: Callable[[], str]) -> str:
     try:
         return f"works: {start()}"
     except EvolventError as error:  # the sandbox's own is raised below, with all that it says
-        told = f"no: {error.what}" + (f", got {error.got}" if error.got else "")
-        return told if isinstance(error, NoSandbox) or not error.do else f"{told}; {error.do}"
+        answer = f"no: {error.what}" + (f", got {error.got}" if error.got else "")
+        return answer if isinstance(error, NoSandbox) or not error.do else f"{answer}; {error.do}"
 
 
 def _tell(live: Live, result: dict[str, Any]) -> None:

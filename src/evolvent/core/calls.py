@@ -74,7 +74,7 @@ def spawn(function: Callable[..., Any], *args: Any, name: str = "call") -> OnThr
     def work() -> None:
         try:
             value, failed = function(*args), None
-        except BaseException as error:  # noqa: BLE001  (told to who waits for the result, whatever it is)
+        except BaseException as error:  # noqa: BLE001  (raised where the result is awaited, whatever it is)
             value, failed = None, error
         if future.set_running_or_notify_cancel():
             future.set_exception(failed) if failed is not None else future.set_result(value)

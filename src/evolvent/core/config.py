@@ -104,8 +104,8 @@ def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] 
         values = cast("list[float]", value if several else [value])
         low, high = least[name], most.get(name, math.inf)
         if not values or not all(low <= one < math.inf and one <= high for one in values):
-            told = f">= {low:g}" if high == math.inf else f"{low:g} to {high:,.12g}"
-            expected = f"numbers {told}" if several else told
+            bounds = f">= {low:g}" if high == math.inf else f"{low:g} to {high:,.12g}"
+            expected = f"numbers {bounds}" if several else bounds
             where, usual = f"--{name.replace('_', '-')}", _usual(config, path)
             raise BadInput(
                 "a setting is out of bounds",

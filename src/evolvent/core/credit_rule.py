@@ -137,7 +137,7 @@ def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> Cr
             where=home,
             expected="a function assign(episodes, config) -> Ledger, or an object that has one",
         )
-    said = {key: _told(key, found, module) for key in ("LEVEL", "UNBIASED", "RECORD", "Config")}
+    said = {key: _declared(key, found, module) for key in ("LEVEL", "UNBIASED", "RECORD", "Config")}
     level = said["LEVEL"]
     if level not in LEVELS:
         what = "the credit rule does not say its level" if level is None else "the level of the credit rule is not one"
@@ -159,7 +159,7 @@ def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> Cr
     )
 
 
-def _told(key: str, found: Any, module: Any) -> Any:
+def _declared(key: str, found: Any, module: Any) -> Any:
     return getattr(found, key, getattr(module, key, None))
 
 

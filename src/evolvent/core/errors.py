@@ -11,7 +11,7 @@ _ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and wan
 
 
 class _Unsaid(str):
-    """Empty text where nothing was said; ``None`` and ``""`` that were given are told."""
+    """Empty text where nothing was said; ``None`` and ``""`` that were given are printed."""
 
 
 _UNSAID = _Unsaid()
@@ -92,12 +92,12 @@ def _origin() -> str:
     import json
 
     try:
-        told = json.loads(importlib.metadata.distribution("evolvent").read_text("direct_url.json") or "{}")
+        record = json.loads(importlib.metadata.distribution("evolvent").read_text("direct_url.json") or "{}")
     except importlib.metadata.PackageNotFoundError:
         return ""
-    if version := told.get("vcs_info"):
-        return f"{version['vcs']}+{told['url']}@{version['commit_id']}"
-    return str(told.get("url", ""))
+    if version := record.get("vcs_info"):
+        return f"{version['vcs']}+{record['url']}@{version['commit_id']}"
+    return str(record.get("url", ""))
 
 
 def closest(name: str, known: Iterable[str]) -> str:

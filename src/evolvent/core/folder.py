@@ -62,7 +62,7 @@ class RunFolder:
         """Whether the run has begun, or gone on, in this process."""
         self._made: list[Path] = []
         self.watchers: list[Callable[[int, Mapping[str, Any]], None]] = []
-        """Told of each line of the metrics, once it is written."""
+        """Called with each line of the metrics, once it is written."""
 
     # ---------------------------------------------------------------------------------------------- make and open
     @classmethod

@@ -60,7 +60,7 @@ class Game:
 
     Args:
         name: of the game, with its settings.
-        players: a name for each, in order; those of a population are told apart by it.
+        players: a name for each, in order; those of a population are distinguished by it.
         seed: of the draws.
         id: unique name.
         meta: free JSON values.
@@ -173,12 +173,12 @@ class Game:
         paid = [ply.rewards for ply in self.plies if ply.rewards]
         total = tuple(map(math.fsum, zip(*paid, strict=True))) if paid else (0.0,) * len(self.players)
         if returns is not None:
-            told = self._numbers(returns)
-            if paid and not np.allclose(told, total, atol=1e-6):
-                raise self._bad("returns are not the sum of the rewards", got=f"{told} and {total}")
-            if not paid and self.plies and any(told):
-                self.reward(told)
-            total = told
+            given = self._numbers(returns)
+            if paid and not np.allclose(given, total, atol=1e-6):
+                raise self._bad("returns are not the sum of the rewards", got=f"{given} and {total}")
+            if not paid and self.plies and any(given):
+                self.reward(given)
+            total = given
         self.returns, self.terminated, self.truncated = total, not truncated, truncated
 
     # --------------------------------------------------------------------------------------------------- read

@@ -119,8 +119,8 @@ def own_faults(
 
 def stamp(path: Path) -> tuple[int, int]:
     """What changes when a file does: time and size."""
-    told = path.stat()
-    return told.st_mtime_ns, told.st_size
+    stat = path.stat()
+    return stat.st_mtime_ns, stat.st_size
 
 
 # -------------------------------------------------------------------------------------------- installed packages

@@ -101,9 +101,9 @@ class Rollout:
             raise BadInput("parts of the reward do not fit", got=self.parts, expected=expected, where="Rollout.parts")
         if self.part_TBAR is not None and (off_TBA := parts_differ(part, self.reward_TBA) & self.active_TBA).any():
             at = tuple(np.argwhere(off_TBA)[0].tolist())
-            told = dict(zip(self.parts, part[at].tolist(), strict=True))
+            parts = dict(zip(self.parts, part[at].tolist(), strict=True))
             where = f"Rollout.part_TBAR, step, copy and agent {at}"
-            raise BadInput("parts do not sum to the reward", got=told, expected=self.reward_TBA[at], where=where)
+            raise BadInput("parts do not sum to the reward", got=parts, expected=self.reward_TBA[at], where=where)
 
     @property
     def shape(self) -> tuple[int, int, int]:

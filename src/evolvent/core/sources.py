@@ -17,8 +17,8 @@ def save_copy(place: Path, file: Path, **facts: object) -> None:
     content = file.read_bytes()
     place.mkdir(exist_ok=True)
     (place / file.name).write_bytes(content)
-    told = {**facts, "file": str(file), "sha256": hashlib.sha256(content).hexdigest()}
-    write_atomic(place / NOTE, dump(shorten_home(told), indent=2) + "\n")
+    noted = {**facts, "file": str(file), "sha256": hashlib.sha256(content).hexdigest()}
+    write_atomic(place / NOTE, dump(shorten_home(noted), indent=2) + "\n")
 
 
 def renew(place: Path, step: int, given: Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The words of a command line, read by their types; wrong ones are told as every other error is."""
+"""The words of a command line, read by their types; wrong ones are reported as every other error is."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], words
     """
     import tyro
 
-    with told(words, prog):  # while they are read alone: the command is called after it
+    with errors_reported(words, prog):  # while they are read alone: the command is called after it
         if callable(command):
             call: Any = tyro.cli(_later(command), args=list(words), prog=prog)
         else:
@@ -28,7 +28,7 @@ def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], words
 
 
 @contextmanager
-def told(words: Sequence[str], prog: str) -> Generator[None]:
+def errors_reported(words: Sequence[str], prog: str) -> Generator[None]:
     """What the parser refuses becomes ``BadInput``, without the boxes that it draws."""
     from evolvent.core.errors import BadInput
 

@@ -96,11 +96,11 @@ class CheckedEnv:
         if not self._warned:
             self._warned = True
             seen = f"the same turn {STUCK} times" if self._same >= STUCK else f"{LONGEST:,} steps"
-            told = (
+            message = (
                 f"an attempt has no end: {seen} in task {self._task}, cut off there; set terminated=True with the last "
                 "turn, or truncated=True at a limit of steps"
             )
-            warnings.warn_explicit(told, UserWarning, self.home, 1)
+            warnings.warn_explicit(message, UserWarning, self.home, 1)
         return replace(turn, truncated=True)
 
     def _called(self, call: str, function: Callable[[], T]) -> T:

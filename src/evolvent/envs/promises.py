@@ -1,4 +1,4 @@
-"""What an environment of tasks promises (``core.protocols.Env``), and how a broken promise is told.
+"""What an environment of tasks promises (``core.protocols.Env``), and how a broken promise is reported.
 
 ``testing.env.check_env`` tries all of them; ``envs.checked`` holds an environment of yours to those that show while it
 runs.
@@ -47,8 +47,8 @@ class Promise:
         """Raise ``BadInput`` where it does not hold."""
         if not holds:
             place = f"{self.who}{f' of {self.home}' if self.home else ''}{', ' if where else ''}{where}"
-            told = "None" if got is None else got
-            raise BadInput(f"{BROKEN}: {what}", got=told, expected=expected, where=place, do=do)
+            shown = "None" if got is None else got
+            raise BadInput(f"{BROKEN}: {what}", got=shown, expected=expected, where=place, do=do)
 
     def text(self, name: str, text: str, where: str) -> None:
         """No zero byte and no lone surrogate: files and stores refuse them, hours later."""
@@ -63,7 +63,7 @@ class Promise:
         )
 
     def called(self, call: str, function: Callable[[], T]) -> T:
-        """What the environment's ``function`` returns; what it raises is told with its line, a broken promise once."""
+        """What the environment's ``function`` returns; what it raises becomes an error with its line, once."""
         try:
             return function()
         except BadInput as error:
@@ -224,11 +224,11 @@ def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, pro
         where,
         "widen reward_range",
     )
-    told = f"reward {total:g} in all, success={turn.success}"
+    result = f"reward {total:g} in all, success={turn.success}"
     promise.holds(
         turn.success or not reaches(total, high),
         "the highest reward, and no success",
-        told,
+        result,
         "success=True where it is right",
         where,
         "return Turn(…, success=True), or widen reward_range where more can be earned",
@@ -236,7 +236,7 @@ def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, pro
     promise.holds(
         not turn.success or not reaches(low, total),
         "a success with the lowest reward",
-        told,
+        result,
         f"more than {low:g}",
         where,
         "return Turn(…, reward=…) where it is right: memories learn from rewards",

@@ -80,13 +80,13 @@ def own(pages: Sequence[Page]) -> tuple[Against, ...]:
     for run, page in enumerate(pages):
         for one in page.of(Comparison):
             found.setdefault((one.subject, one.name), []).append((run, one))
-    told: list[Against] = []
+    results: list[Against] = []
     for (subject, name), members in found.items():
         try:
-            told += _of_all(pages, name, subject, members)
+            results += _of_all(pages, name, subject, members)
         except (ArithmeticError, ValueError):  # a page that somebody damaged
-            told.append(Against(name, "unknown", "numbers that cannot be compared", subject))
-    return tuple(told)
+            results.append(Against(name, "unknown", "numbers that cannot be compared", subject))
+    return tuple(results)
 
 
 def _of_all(pages: Sequence[Page], name: str, subject: str, members: Sequence[tuple[int, Comparison]]) -> list[Against]:

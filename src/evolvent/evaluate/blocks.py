@@ -34,7 +34,7 @@ class Number:
 
     Attributes:
         rate: it is a share, 0 to 1, that is written in per cent.
-        n: outcomes behind it; ``None`` = not told.
+        n: outcomes behind it; ``None`` = not known.
         higher_is_better: of a score.
         over: what the interval is over, e.g. ``"attempts"``.
     """

@@ -105,8 +105,8 @@ def load(
 
     Args:
         folders: as ``seeds/*`` gives them, too: pages beside the runs (``compare.html``) are passed over.
-        page_of: what a run tells of itself.
-        note: told what is passed over.
+        page_of: the page of a run.
+        note: called with what is passed over.
 
     Raises:
         BadInput: a folder holds no finished run, or the same seed of the same setting stands in two of them.
@@ -257,8 +257,8 @@ def _names(settings: Sequence[Mapping[str, Any]]) -> list[str]:
         telling = [f for f in fields if any(twin.get(f) != fields[f] for twin in twins)]
         short = [f.rpartition(".")[2] for f in fields]  # as its flag says it, where no other field ends so
         said = [f if short.count(name := f.rpartition(".")[2]) > 1 else name for f in telling]
-        told = ", ".join(f"{name}={fields[f]}" for name, f in zip(said, telling, strict=True))
-        names.append(setting["algo"] + (f" ({told})" if told else ""))
+        own = ", ".join(f"{name}={fields[f]}" for name, f in zip(said, telling, strict=True))
+        names.append(setting["algo"] + (f" ({own})" if own else ""))
     return names
 
 
@@ -337,8 +337,8 @@ def cells(group: Sequence[Standing]) -> tuple[list[str], list[list[object]]]:
         at = [] if common is None else [f"IQM at {count(common)} {unit}"]
         names = ["arm", "seeds", unit, "mean [95 % t]", "IQM [95 %]", "over", *at, "P(better)"]
         rows = [_score_cells(s, common) for s in group]
-    told = [c for c in range(len(names)) if any(row[c] is not None for row in rows)]  # one arm is compared with nothing
-    return [names[c] for c in told], [[row[c] for c in told] for row in rows]
+    used = [c for c in range(len(names)) if any(row[c] is not None for row in rows)]  # one arm is compared with nothing
+    return [names[c] for c in used], [[row[c] for c in used] for row in rows]
 
 
 def _paired_cells(s: Standing) -> list[object]:
@@ -354,8 +354,8 @@ def _paired_cells(s: Standing) -> list[object]:
 
 def _score_cells(s: Standing, common: int | None) -> list[object]:
     steps = sorted({page.steps for page in s.arm.pages if page.steps is not None})
-    told = "–".join(count(step) for step in steps[:: max(1, len(steps) - 1)]) or None
-    row: list[object] = [s.arm.name, len(s.arm.scores), told]
+    lengths = "–".join(count(step) for step in steps[:: max(1, len(steps) - 1)]) or None
+    row: list[object] = [s.arm.name, len(s.arm.scores), lengths]
     rate = s.arm.score.rate
     row += [interval(fmean(s.arm.scores), student_interval(s.arm.scores), rate=rate)]
     row += [interval(s.iqm, s.ci95, rate=rate), s.interval_over or None]
@@ -379,10 +379,10 @@ def notes(standings: Sequence[Standing]) -> list[str]:
     envs = [s.arm.env for s in standings]
     beside = [s for s in standings if envs.count(s.arm.env) > 1]  # of one that is alone the verdict says it
     out = [sentence_of(_alone(s, envs)) for s in beside if s.arm.alone.against]
-    told = ["P(better)"] if any(s.better for s in standings) else []
-    told += ["difference", "McNemar test"] if any(s.paired for s in standings) else []
-    if told:
-        out.append(f"Against the first arm of the same environment: {listed(told)}.")
+    compared_by = ["P(better)"] if any(s.better for s in standings) else []
+    compared_by += ["difference", "McNemar test"] if any(s.paired for s in standings) else []
+    if compared_by:
+        out.append(f"Against the first arm of the same environment: {listed(compared_by)}.")
     for group in tables(standings):
         out += [note for note in _score_notes(group) if note not in out] if not group[0].arm.outcomes() else []
     if any(s.interval_over == "attempts" for s in standings):

@@ -143,8 +143,8 @@ def _locked() -> set[int] | None:
     with tempfile.TemporaryFile() as own:
         lock(own, Path(tempfile.gettempdir()))
         try:
-            told = Path("/proc/locks").read_text(encoding="ascii")
+            locks = Path("/proc/locks").read_text(encoding="ascii")
         except OSError:
             return None
-        found = {int(inode) for inode in re.findall(r"[0-9a-f]+:[0-9a-f]+:(\d+) ", told)}
+        found = {int(inode) for inode in re.findall(r"[0-9a-f]+:[0-9a-f]+:(\d+) ", locks)}
         return found if os.fstat(own.fileno()).st_ino in found else None

@@ -68,9 +68,9 @@ def of_run(manifest: Mapping[str, Any], page: Page, folder: Path, *, ended: bool
         return Verdict(page.hint.verdict, advice=page.hint.words)
     found = own([page])
     if len(seeds := seeds_of(manifest)) > 1:
-        told = ", ".join(map(str, seeds))
+        listed = ", ".join(map(str, seeds))
         next_ = "See what all seeds say together.", _line("evolvent", "compare", _place(folder.parent))
-        return Verdict(sentence_of(found), f"This is one of the seeds {told}.", found, *next_)
+        return Verdict(sentence_of(found), f"This is one of the seeds {listed}.", found, *next_)
     note = "One seed: another one may come out otherwise." if found else ""
     return Verdict(sentence_of(found), note, found, *_next(manifest, page.hint, found, folder))
 
@@ -101,8 +101,8 @@ def of_seeds(manifest: Mapping[str, Any], pages: Sequence[Page], seeds: Sequence
 
 def seeds_of(manifest: Mapping[str, Any]) -> list[int]:
     """The seeds that the run was begun with by one command; one seed or none for a run of its own."""
-    told = re.search(r"--seeds((?: \d+)+)|\bseeds=[(\[]([\d, ]+)", str(manifest.get("command", "")))
-    return [int(seed) for seed in re.findall(r"\d+", told[0])] if told else []
+    match = re.search(r"--seeds((?: \d+)+)|\bseeds=[(\[]([\d, ]+)", str(manifest.get("command", "")))
+    return [int(seed) for seed in re.findall(r"\d+", match[0])] if match else []
 
 
 # ------------------------------------------------------------------------------------------- what next

@@ -18,7 +18,7 @@ from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of
 from evolvent.memory.store.engine import ALL, Connection, Subset, among
 
-PAST = 16  # outcomes of a memory that a rule is told of: older ones are forgotten
+PAST = 16  # outcomes of a memory that a rule is given: older ones are forgotten
 # the newest outcomes of each memory, newest first (a revision is as new as it is), and how relevant it was there; NULL:
 # as a version of it under another key, or by another embedder. Without a value there is no outcome to look for
 _PAST = (
@@ -47,7 +47,7 @@ _UNHEARD = (
     "i WHERE i.memory_id = m.seq ORDER BY i.recall_id DESC LIMIT 100) x JOIN outcome o ON o.recall_id = x.recall_id "
     "AND o.valid) AND (SELECT count(*) FROM (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq LIMIT 100) y) = 100"
 )
-USES = 512  # uses that a rule is told of
+USES = 512  # uses that a rule is given
 _SUCCESS = {"success": 1.0, "failure": 0.0}
 _NO_ROWS: Iterable[tuple] = ()
 MOST = 1 << 31  # memories that a recall may ask for: more than a store has, and a number that a server still takes
@@ -138,8 +138,8 @@ def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int, owners: 
     found, similar = bank.index.search(vec, limit=ahead, subset=request.subset)
     while True:
         rows, cosine = found[:asked], similar[:asked]
-        told = owners.of(bank, rows.tolist())
-        above = {owner[0] for owner, high in zip(told, cosine > gate, strict=True) if owner and high}
+        owned = owners.of(bank, rows.tolist())
+        above = {owner[0] for owner, high in zip(owned, cosine > gate, strict=True) if owner and high}
         # many keys of few memories: others are farther off, unless those are below the gate
         if len(above) >= limit or len(rows) < asked or cosine[-1] <= gate:
             break
@@ -147,9 +147,9 @@ def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int, owners: 
         if asked > ahead:  # every search looks at all vectors: two steps for one
             ahead = 2 * asked
             found, similar = bank.index.search(vec, limit=ahead, subset=request.subset)
-    known = [owner for owner in told if owner is not None]
+    known = [owner for owner in owned if owner is not None]
     if len(known) < len(rows):
-        here = [owner is not None for owner in told]
+        here = [owner is not None for owner in owned]
         rows, cosine = rows[here], cosine[here]
     relevance, order = cosine, np.arange(len(rows))  # the search has sorted them
     if policy.relevance == "hybrid":
@@ -180,7 +180,7 @@ class Records:
     def __init__(self, db: Connection, bank: Bank, request: Request, seqs: Sequence[int]) -> None:
         policy, self.seqs, self._sources = request.policy, list(seqs), None
         self._past = self._uses = self._keys = _NO_ROWS
-        self._told = bank.reward_range, request.k, request.frozen
+        self._setting = bank.reward_range, request.k, request.frozen
         self._values = events.ask(db, seqs, policy.objective, request.stage)
         if rule_of(policy).sources and seqs:
             self._sources = db.execute(
@@ -207,14 +207,14 @@ class Records:
             q_N,
             rows,
             sources,
-            *self._told,
+            *self._setting,
             self._history(found.relevance),
             self._used(found.vec) if self._pairs and found.vec is not None else None,
         )
 
     def _used(self, vec: np.ndarray) -> Pairs:
         """Uses of memories, oldest first, and the candidates beside the task."""
-        uses, (low, high) = list(self._uses)[::-1], self._told[0]
+        uses, (low, high) = list(self._uses)[::-1], self._setting[0]
         keys_by = {seq: (key, polarity) for seq, key, polarity in self._keys}
         asked = [keys_by[seq] for seq in self.seqs]
         return Pairs(
@@ -235,10 +235,10 @@ class Records:
     def _history(self, relevance_N: np.ndarray) -> dict[int, list[Past]]:
         """The newest outcomes of each memory; those of another version of it count as if they were from here."""
         here = dict(zip(self.seqs, relevance_N.tolist(), strict=True))
-        told: dict[int, list[Past]] = defaultdict(list)
+        past: dict[int, list[Past]] = defaultdict(list)
         for seq, there, reward, weight in self._past:
-            told[seq].append(Past(here[seq] if there is None else there, reward, weight))
-        return told
+            past[seq].append(Past(here[seq] if there is None else there, reward, weight))
+        return past
 
 
 def unheard(db: Connection, seqs: Sequence[int]) -> set[int]:

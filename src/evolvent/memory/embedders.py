@@ -139,7 +139,7 @@ def measured_gate(embedder: Embedder) -> float:
 def as_vectors(given: Any, where: str) -> np.ndarray:
     """What an embedder gave as float32; ``BadInput`` where it is no array of real numbers."""
     try:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told as that
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, and is reported as that
             array = np.asarray(given)
             if np.iscomplexobj(array):
                 raise TypeError("complex numbers")
@@ -206,7 +206,7 @@ class Function:
                 code="bad_vectors",
             )
         self._dim = out_ND.shape[1]
-        with np.errstate(invalid="ignore", over="ignore"):  # infinite ones are told by whoever asked
+        with np.errstate(invalid="ignore", over="ignore"):  # infinite ones are reported by whoever asked
             return out_ND / np.maximum(np.linalg.norm(out_ND, axis=1, keepdims=True), 1e-12)
 
 

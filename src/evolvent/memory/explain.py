@@ -35,8 +35,8 @@ _OF_ITEM = (
     "created_at",
     "expires_at",
 )
-_HISTORY = 200  # events told per memory; all of them are in the store
-_MORE_KEYS = 8  # told in words; all of them are in the data
+_HISTORY = 200  # events shown per memory; all of them are in the store
+_MORE_KEYS = 8  # shown in the text; all of them are in the data
 
 
 def explain(bank: Bank, subject: Recall | Recalled | Item | str) -> Explanation:
@@ -53,7 +53,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     item = items(bank, "m.seq = ?", (seq,))[0]
     with store.session() as db, store.translated("reading"):
         versions = keys.versions(db, seq)
-        told = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
+        keys_of = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
     history = store.records(
         "SELECT e.seq AS event, e.recall_id AS receipt, e.rule, e.depth, e.weight, e.reward, e.q_before, e.q_after, "
         f"o.source, e.objective, e.stage, e.created_at AS at, t.body AS task, {events.COUNTS} AS counts "
@@ -74,7 +74,7 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
     data: dict[str, Any] = {
         **{name: getattr(item, name) for name in _OF_ITEM},
         "masked": item.masked,
-        "keys": told,
+        "keys": keys_of,
         "key_of": memory_id(owner[0]) if owner else None,
         "made_in": receipt_id(made_in) if made_in else None,
         "q_init": item.start,
@@ -101,17 +101,17 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
 
 
 def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
-    told = []
+    rows = []
     for objective, stage, *columns in bank.store.rows(
         f"SELECT objective, stage, {events.COLUMNS} FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
     ):
         v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
         spread = events.uncertainty(v, bank.reward_range, least_step(bank.policy))
-        told.append(
+        rows.append(
             {"objective": objective, "stage": stage, **v._asdict(), "uncertainty": spread, "effect": effect._asdict()}
         )
-    return told
+    return rows
 
 
 def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, str]]:
@@ -143,7 +143,7 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
         value = f"{in_units(v['q'], span, 3)} ± {in_units(v['uncertainty'], span, 3)}"
         text = f"  value {value} after {counted(v['n'], 'outcome')} (start {d['q_init']:g})"
         if v["effect"]["confidence"] > 0:
-            text += f"; {lift.Effect(**v['effect']).told(span)} ({counted(v['n_omitted'], 'outcome')} without it)"
+            text += f"; {lift.Effect(**v['effect']).described(span)} ({counted(v['n_omitted'], 'outcome')} without it)"
         lines.append(text + f"  [{v['objective']}/{v['stage']}]")
     if not d["values"]:
         lines.append(f"  value {in_units(d['q_init'], span, 3)}: no outcome yet")
@@ -154,16 +154,16 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
         if d[name]:
             lines.append(f"  {name} " + ", ".join(f"{x['id']} ({x['relation']})" for x in d[name][:12]))
     for entry in d["audit"][-5:]:
-        told = ", ".join(f"{k} {v}" for k, v in entry.items() if k not in ("id", "verb", "at"))
-        lines.append(f"  {entry['id']} {entry['verb']}: {told}")
+        fields = ", ".join(f"{k} {v}" for k, v in entry.items() if k not in ("id", "verb", "at"))
+        lines.append(f"  {entry['id']} {entry['verb']}: {fields}")
     for e in d["history"][:8]:
         how = {"shown": "shown", "omitted": "left out", "ancestor": f"ancestor, {e['depth']} back"}[e["rule"]]
         then, now = _move(e["q_before"], e["q_after"], span), " (voided)"
         if e["now"]:
             since = _move(e["now"][0], e["now"][1], span)
             now = "" if since == then else f", by now {since}"
-        told = f"reward {e['reward']:g} ({e['source']}): {how}, {then}{now}"
-        lines.append(f"  {e['receipt']:>6} {told}   {short(e['task'], 60)}")
+        change = f"reward {e['reward']:g} ({e['source']}): {how}, {then}{now}"
+        lines.append(f"  {e['receipt']:>6} {change}   {short(e['task'], 60)}")
     return "\n".join(lines)
 
 

@@ -66,13 +66,13 @@ def find(bank: Bank, text: str) -> list[Trace]:
         for letter, where, sql in _IN:
             for piece in bank.store.chunks(sql, (bank.scope_id,)):
                 for number, said in piece:
-                    told = _words(where, said)
-                    if wanted in _plain(told):
-                        found[Trace(f"{letter}{number}", where, told)] = None
+                    text_here = _words(where, said)
+                    if wanted in _plain(text_here):
+                        found[Trace(f"{letter}{number}", where, text_here)] = None
         for name, value in kept.all_of(bank):
-            told = f"{name} = {json.dumps(value, ensure_ascii=False)}"
-            if wanted in _plain(told):
-                found[Trace(f"kept:{name}", "kept", told)] = None
+            text_here = f"{name} = {json.dumps(value, ensure_ascii=False)}"
+            if wanted in _plain(text_here):
+                found[Trace(f"kept:{name}", "kept", text_here)] = None
     return list(found)
 
 
@@ -87,8 +87,8 @@ def _words(where: str, said: str) -> str:
     if where == "metadata":
         return "\n".join(_texts(json.loads(said)))
     if where == "log":
-        told = json.loads(said)
-        return "\n".join(str(told[name]) for name in WORDS if told.get(name))
+        fields = json.loads(said)
+        return "\n".join(str(fields[name]) for name in WORDS if fields.get(name))
     return said
 
 

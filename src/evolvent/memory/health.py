@@ -45,13 +45,13 @@ def health(bank: Bank) -> dict[str, Any]:
     by_status, sources, known = dict[str, int](), dict[str, dict[str, Any]](), dict[str, int]()
     for row in groups:
         by_status[row["status"]] = by_status.get(row["status"], 0) + row["items"]
-        told = sources.setdefault(row["source"], {"items": 0, "tried": 0, "mean_value": 0.0})
-        told["items"], told["tried"] = told["items"] + row["items"], told["tried"] + row["tried"]
-        told["mean_value"] += row["worth"]
+        totals = sources.setdefault(row["source"], {"items": 0, "tried": 0, "mean_value": 0.0})
+        totals["items"], totals["tried"] = totals["items"] + row["items"], totals["tried"] + row["tried"]
+        totals["mean_value"] += row["worth"]
         known[row["source"]] = known.get(row["source"], 0) + row["known"]
-    for name, told in sources.items():
+    for name, totals in sources.items():
         # rounded: engines add in another order
-        told["mean_value"] = round(told["mean_value"] / known[name], 9) if known[name] else None
+        totals["mean_value"] = round(totals["mean_value"] / known[name], 9) if known[name] else None
     total = max(1, active["items"])
     bank.index.catch_up()
     data: dict[str, Any] = {

@@ -135,7 +135,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Receipt:
-    """A recall as the store keeps it: what was asked and shown, and whether an outcome was told.
+    """A recall as the store keeps it: what was asked and shown, and whether there is an outcome.
 
     ``task`` is empty where it was erased, ``created_at`` seconds since 1970. ``settle`` takes it, or its ``id``.
     """

@@ -63,16 +63,16 @@ class Owners:
     """Whose the keys are that a search finds: however often it is widened, each is asked about once."""
 
     def __init__(self, texts: bool) -> None:
-        self._texts, self._told = texts, dict[int, tuple[int, str] | None]()
+        self._texts, self._owners = texts, dict[int, tuple[int, str] | None]()
 
     def of(self, bank: Bank, rows: Sequence[int]) -> list[tuple[int, str] | None]:
         """``(memory, key)`` of each row, ``None`` where the memory left recall."""
-        new = [row for row in rows if row not in self._told]
+        new = [row for row in rows if row not in self._owners]
         if new:
-            self._told |= dict.fromkeys(new)
+            self._owners |= dict.fromkeys(new)
             with bank.store.session() as db, bank.store.translated("reading"):
-                self._told |= {row: (memory, key) for row, memory, key in ask(db, new, self._texts)}
-        return [self._told[row] for row in rows]
+                self._owners |= {row: (memory, key) for row, memory, key in ask(db, new, self._texts)}
+        return [self._owners[row] for row in rows]
 
 
 def best(memory: Sequence[int], cosine: np.ndarray) -> tuple[list[int], np.ndarray]:

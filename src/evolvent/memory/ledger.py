@@ -56,14 +56,14 @@ def ledger_of(credit: Credit, episodes: Sequence[Episode], config: Policy, known
         BadInput: a memory was left out without a logged propensity.
     """
     ledger = Ledger.for_episodes(episodes)
-    told = []
+    moves: list[float] = []
     for episode, changes in zip(episodes, changes_by(credit, episodes, config, known), strict=True):
         moved: dict[str, float] = defaultdict(float)
         for c in changes:
             if c.rule == "shown":
                 moved[c.memory] += c.q_after - c.q_before
-        told += [moved.get(m, math.nan) for m in episode.shown_memories]
-    ledger.set("memory", told)
+        moves += [moved.get(m, math.nan) for m in episode.shown_memories]
+    ledger.set("memory", moves)
     return ledger
 
 
@@ -144,8 +144,8 @@ def _action(episode: Episode, step: int) -> str:
 
 
 def _shares(used: Sequence[str], bodies: Mapping[str, str], action: str) -> dict[str, float]:
-    told = action if all(m in bodies for m in used) else None
-    return dict(zip(used, lift.use_weights([bodies.get(m, "") for m in used], told), strict=True))
+    text = action if all(m in bodies for m in used) else None
+    return dict(zip(used, lift.use_weights([bodies.get(m, "") for m in used], text), strict=True))
 
 
 # ---------------------------------------------------------------------------------------------------- as it was settled
@@ -185,12 +185,12 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
             moved[f"r{number}", memory_id(memory)] += change
     if missing:
         bank.receipt_seq(f"r{min(missing)}", "credit")
-    ledger, told = Ledger.for_episodes(episodes), []
+    ledger, moves = Ledger.for_episodes(episodes), []
     for episode in episodes:
         receipts = dict.fromkeys(use.receipt for use in episode.memory_uses)
         for m in episode.shown_memories:
             value = first.get(m, m)  # it has the value of its first version
             parts = [moved[r, value] for r in receipts if (r, value) in moved]
-            told.append(sum(parts) if parts else np.nan)
-    ledger.set("memory", told)
+            moves.append(sum(parts) if parts else np.nan)
+    ledger.set("memory", moves)
     return ledger

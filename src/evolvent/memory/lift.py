@@ -27,7 +27,7 @@ BEHIND_WEIGHT = 0.5
 # a harmless memory is ever taken for a harmful one with at most this probability
 HARM_LEVEL = 0.05
 NO_OUTCOMES = Outcomes(0.0, 0.0)
-# outcomes in each arm before an effect is told, and the mixture's variance, which is a floor while all were equal
+# outcomes in each arm before an effect is reported, and the mixture's variance, which is a floor while all were equal
 LEAST, _MIXTURE = 10, 3.0
 Range = tuple[float, float]
 
@@ -49,7 +49,7 @@ class Effect(NamedTuple):
         """Posterior mean under a prior centred on no effect."""
         return self.confidence * self.raw
 
-    def told(self, span: float) -> str:
+    def described(self, span: float) -> str:
         """In words: the difference with its interval, or that it is too early to say; rewards span ``span``."""
         if not self.known:
             return "what it adds: too early to say"

@@ -167,7 +167,7 @@ class Listing:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[Receipt]:
-        """Receipts that no valid outcome was told of yet, oldest first: what late outcomes are looked up in.
+        """Receipts without a valid outcome yet, oldest first: what late outcomes are looked up in.
 
         Arguments are those of ``receipts``.
         """

@@ -45,8 +45,8 @@ class Memory(Listing, Mending):
         sync: "full": what a verb returned is on disk; "normal": the last commits may go with the machine's power.
         search: "exact": a recall compares its task with every key; "approximate": with the candidates of a search
             graph (extra ``scale``); "auto": the latter from 100,000 keys on, where usearch is installed.
-        mask: keys, tokens and passwords that texts spell out are stored as ``[secret]``, and what was masked is told:
-            in the log, by ``Item.masked``, ``explain`` and the audit. False: texts are stored as they are.
+        mask: keys, tokens and passwords that texts spell out are stored as ``[secret]``, and what was masked stands in
+            the log, ``Item.masked``, ``explain`` and the audit. False: texts are stored as they are.
 
     Raises:
         BadInput: an argument is out of range, or policy and reward range would starve.
@@ -239,10 +239,10 @@ class Memory(Listing, Mending):
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
         """
-        told = outcome(
+        given = outcome(
             self.bank, recalled, reward, source, valid, objective, idempotency_key, action, child, weight, parts
         )
-        return settle.settle(self.bank, [told])[0]
+        return settle.settle(self.bank, [given])[0]
 
     def settle_many(self, rows: Iterable[Mapping[str, Any]]) -> list[list[ValueChange]]:
         """``settle`` for many rows (mappings of its arguments), in order, in one transaction: all of them or none."""
@@ -333,7 +333,7 @@ class Memory(Listing, Mending):
         What is left out stays; the value and its statistics, further keys, kind, source, parents and expiry are those
         of the old version, which leaves recall (superseded). The value is kept under the number of the first version:
         receipts that showed an older one settle as ever. ``remember(…, supersedes=id)`` instead begins with no value.
-        Told once more, it changes nothing.
+        The same call once more changes nothing.
         """
         return write.update(self.bank, id, key=key, body=body, metadata=metadata, reason=reason)
 

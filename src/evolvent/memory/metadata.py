@@ -175,9 +175,9 @@ def _joined(name: str, asked: Any, where: str) -> Joined | None:
 
 def _advice(name: str) -> str:
     """How filters are joined, where a field has the name of what joins them elsewhere (OR, $or, …)."""
-    told = {"or": '{"or": [{…}, {…}]}', "and": '{"and": [{…}, {…}]}', "not": '{"not": {…}}'}
+    examples = {"or": '{"or": [{…}, {…}]}', "and": '{"and": [{…}, {…}]}', "not": '{"not": {…}}'}
     word = {"any": "or", "all": "and", "nor": "not"}.get(name.strip("$_").lower(), name.strip("$_").lower())
-    return f"filters are joined by {told[word]}" if word in told else ""
+    return f"filters are joined by {examples[word]}" if word in examples else ""
 
 
 def _operand(name: str, op: str, operand: Any, where: str) -> Any:

@@ -33,8 +33,8 @@ class Outcome(NamedTuple):
     parts: tuple[tuple[str, float], ...] | None = None  # of the answer, each with its reward
 
     def repeats(self, first: Outcome) -> bool:
-        """Whether this tells what the first told, or less of it."""
-        return not _told(self, first)
+        """Whether this reports what the first reported, or less of it."""
+        return not _differences(self, first)
 
 
 _ARGUMENTS = (
@@ -114,12 +114,12 @@ def _number(bank: Bank, reward: Any) -> Any:
     return bank.reward_range[bool(reward)] if isinstance(reward, bool | np.bool_) else reward
 
 
-def _parts(bank: Bank, told: Any, alone: bool, where: str) -> tuple[tuple[str, float], ...]:
+def _parts(bank: Bank, given: Any, alone: bool, where: str) -> tuple[tuple[str, float], ...]:
     """Check the parts of an answer."""
-    pairs = list(told) if isinstance(told, (list, tuple)) else []
+    pairs = list(given) if isinstance(given, (list, tuple)) else []
     if not pairs or not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
         raise BadInput(
-            "not the parts of an answer", got=told, expected="[(text, reward), …]", where=where, code="wrong_type"
+            "not the parts of an answer", got=given, expected="[(text, reward), …]", where=where, code="wrong_type"
         )
     if not alone:
         do = "leave action= out (the parts are the action), and valid= too"
@@ -159,7 +159,7 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
         o: what is reported.
         first: the outcome that it repeats; ``None`` or one of another receipt: another attempt at a job that was
             reported already, of which the first report counts.
-        known: all outcomes of these receipts so far; an invalid one told again is a retry too.
+        known: all outcomes of these receipts so far; an invalid one reported again is a retry too.
     """
     if first is None or first.receipt != o.receipt or not (o.valid or first.valid):
         return
@@ -167,11 +167,11 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
         (x.receipt, x.objective, x.valid, x.reward) == (o.receipt, o.objective, False, o.reward) for x in known
     ):
         return
-    if told := _told(o, first):
+    if differences := _differences(o, first):
         raise BadInput(
             f"the receipt is settled already for {o.objective!r}, with another outcome",
-            got={name: now for name, (now, _) in told.items()},
-            expected={name: was for name, (_, was) in told.items()},
+            got={name: now for name, (now, _) in differences.items()},
+            expected={name: was for name, (_, was) in differences.items()},
             where=f"settle({receipt_id(o.receipt)!r})",
             code="settled_already",
             do="the first outcome stands; if it was wrong: revise(receipt, reward); keep a second opinion as another "
@@ -179,7 +179,7 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
         )
 
 
-def _told(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
+def _differences(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
     """What one outcome says otherwise than the first: ``{name: (now, first)}``; not what was erased of that."""
     words = () if first.action == "" else ("action", "parts")
     return {

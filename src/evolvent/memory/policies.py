@@ -102,29 +102,29 @@ def from_params(params: str) -> Policy:
     Raises:
         BadInput: its rule cannot be found again, or no longer has these settings.
     """
-    told = json.loads(params)
-    if "rule" in told:
-        module = _found(told.pop("rule"), told.pop("file", None))
+    stored = json.loads(params)
+    if "rule" in stored:
+        module = _found(stored.pop("rule"), stored.pop("file", None))
     else:
-        module = importlib.import_module(f"{_OWN}.{_BEFORE[told['update']]}")
+        module = importlib.import_module(f"{_OWN}.{_BEFORE[stored['update']]}")
         known = {f.name for f in fields(module.Config)}
-        told = {name: value for name, value in told.items() if name in known}
+        stored = {name: value for name, value in stored.items() if name in known}
     retired = getattr(module, "RETIRED", frozenset[str]())
     with coded("rule_lost"):
-        return configs.from_json(module.Config, {name: value for name, value in told.items() if name not in retired})
+        return configs.from_json(module.Config, {name: value for name, value in stored.items() if name not in retired})
 
 
 def intact(params: str, name: str) -> bool:
     """Whether a receipt's settings are as they were written, as far as that shows without the rule of another file."""
     try:
-        told = json.loads(params)
-        if json.dumps(told, sort_keys=True) != params or told["name"] != name:
+        stored = json.loads(params)
+        if json.dumps(stored, sort_keys=True) != params or stored["name"] != name:
             return False
-        if "rule" not in told:  # an older version may have written fewer fields, never others
+        if "rule" not in stored:  # an older version may have written fewer fields, never others
             lift = preset("memlift")
             known = {f.name for f in fields(lift)} | rule_of(lift).module.RETIRED | {"rank", "update"}
-            return told["update"] in _BEFORE and told.keys() <= known and bool(from_params(params))
-        return "file" in told or bool(from_params(params))
+            return stored["update"] in _BEFORE and stored.keys() <= known and bool(from_params(params))
+        return "file" in stored or bool(from_params(params))
     except (ValueError, TypeError, KeyError):
         return False
 

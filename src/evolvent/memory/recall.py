@@ -163,25 +163,25 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
             last_numbers = db.execute(f"SELECT {newest('recall')}, {_EMBEDDER}, {_MOMENT}")
-            told = _told(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
+            read = _read(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
                 asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
                 found = [each.found(bank) for each in asked]
-                told = _told(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
+                read = _read(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             last, model, *moment = last_numbers.fetchone()
             if model != json.dumps(bank.embedder.id):  # damaged, or changed by another thread since the index looked
                 bank.store.same_embedder(bank.embedder.id)
             made = list[Recall]()
             while len(made) < len(asked):
                 here = slice(len(made), len(made) + _AT_ONCE)
-                told = told if not made else _told(db, bank, asked[here], found[here])
-                for each, one, about in zip(asked[here], found[here], told, strict=True):
+                read = read if not made else _read(db, bank, asked[here], found[here])
+                for each, one, about in zip(asked[here], found[here], read, strict=True):
                     made.append(_written(db, bank, last + len(made) + 1, each, one, tuple(moment), *about))
             return made
 
 
-def _told(
+def _read(
     db: Connection, bank: Bank, asked: Sequence[_Asked], found: Sequence[Found]
 ) -> list[tuple[Records | None, Iterable[tuple]]]:
     """Ask for the texts of candidates, and for their records unless a rule was shown them."""
@@ -322,18 +322,18 @@ def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
 
 def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tuple]) -> None:
     """Write the rows of the receipt."""
-    seen, told, zero = pool.seen, pool.ranking, np.zeros(len(pool.seen.ids))
+    seen, ranking, zero = pool.seen, pool.ranking, np.zeros(len(pool.seen.ids))
     columns = (
         seen.relevance,
         seen.q_N,
         pool.value,
-        *(zero if part is None else part for part in told[1:4]),
-        told.score,
+        *(zero if part is None else part for part in ranking[1:4]),
+        ranking.score,
         pool.propensity,
     )
     chosen = set(pool.selected)
     # settling goes by these places: what was handed out comes first, in its order
-    rest = (i for i in np.argsort(-told.score, kind="stable").tolist() if i not in chosen)
+    rest = (i for i in np.argsort(-ranking.score, kind="stable").tolist() if i not in chosen)
     place = {i: rank for rank, i in enumerate((*pool.selected, *rest))}
     rows = []
     for i, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
@@ -397,7 +397,7 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
     if v.n or rule_of(request.policy).credit is not None:  # else there is no value, and there will be none
         parts.append(f"value {in_units(value, span, 2)} ± {in_units(spread, span, 2)} ({tried})")
     if effects and effects[i].confidence > 0:
-        parts.append(f"{effects[i].told(span)} (seen {v.n} times with it, {v.n_omitted} without)")
+        parts.append(f"{effects[i].described(span)} (seen {v.n} times with it, {v.n_omitted} without)")
     if pool.explored:
         parts.append("shown to explore")
     if i in pool.omitted:

@@ -24,9 +24,9 @@ def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
         "ORDER BY seq",
         (scope_id, audit_seq),
     ):
-        told = json.loads(detail)
-        held |= set(told.get("on", ()))
-        held -= set(told.get("off", ()))
+        details = json.loads(detail)
+        held |= set(details.get("on", ()))
+        held -= set(details.get("off", ()))
     return held
 
 
@@ -174,7 +174,7 @@ def values_of(store: Store, scope_id: int, memories: Iterable[int], before: int 
 def _source_of(store: Store, scope_id: int, source: str, objective: str, stage: str) -> tuple[float, float] | None:
     """What ``source_value`` must hold of a source: a sum in the order of all its events, whose order its bits keep."""
     values: dict[tuple, tuple] = {}
-    told: tuple[float, float] | None = None
+    sums: tuple[float, float] | None = None
     only, args = (
         "AND m.source = ? AND e.objective = ? AND e.stage = ? AND e.rule <> 'omitted'",
         (
@@ -187,8 +187,8 @@ def _source_of(store: Store, scope_id: int, source: str, objective: str, stage: 
         values[e.memory, e.objective, e.stage] = (*new, seq)
         n, total = source_change(old, new, q_init)
         if (n, total) != (0, 0.0):
-            told = (n, total) if told is None else (told[0] + n, told[1] + total)
-    return told
+            sums = (n, total) if sums is None else (sums[0] + n, sums[1] + total)
+    return sums
 
 
 def _applied(
@@ -282,8 +282,8 @@ def mended(store: Store, scope_id: int, memories: Iterable[int]) -> dict[tuple[i
         sql = f"SELECT memory_id, objective, stage, {COLUMNS}, updated_seq FROM value WHERE memory_id IN ({{}})"
         had = {row[:3]: row[3:] for row in store.rows_among(sql, named)}
         about = {
-            seq: told
-            for seq, *told in store.rows_among("SELECT seq, q_init, source FROM memory WHERE seq IN ({})", named)
+            seq: facts
+            for seq, *facts in store.rows_among("SELECT seq, q_init, source FROM memory WHERE seq IN ({})", named)
         }
         differ = sorted(key for key in had.keys() | values.keys() if had.get(key) != values.get(key))
         db.executemany("DELETE FROM value WHERE memory_id = ? AND objective = ? AND stage = ?", differ)
@@ -301,8 +301,8 @@ def summed(store: Store, scope_id: int, sources: Iterable[tuple[str, str, str]])
                 "DELETE FROM source_value WHERE scope_id = ? AND source = ? AND objective = ? AND stage = ?",
                 (scope_id, *at),
             )
-            if (told := _source_of(store, scope_id, *at)) is not None:
-                db.execute(_INSERT_SOURCE, (scope_id, *at, *told))
+            if (sums := _source_of(store, scope_id, *at)) is not None:
+                db.execute(_INSERT_SOURCE, (scope_id, *at, *sums))
 
 
 class Point(NamedTuple):

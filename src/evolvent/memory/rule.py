@@ -1,4 +1,4 @@
-"""What a rule of the memory is: its settings, what it is told, and what it answers.
+"""What a rule of the memory is: its settings, what it is given, and what it returns.
 
 ``memory/rules`` has one a file; yours may lie anywhere.
 
@@ -19,7 +19,7 @@ and, where it needs them,
 - ``HISTORY = True``: candidates come with their newest outcomes, and how relevant they were to the tasks of those;
 - ``PAIRS = True``: candidates come with the newest uses of memories: question, memory shown, outcome;
 - ``RETIRED``: settings that receipts may still name and that mean nothing any more;
-- ``BODIES = True``: credit is told how much of the action each shown memory answers for.
+- ``BODIES = True``: credit is given how much of the action each shown memory answers for.
 
 ``settle`` calls ``credit`` with what the store holds, ``memory/ledger.py`` with what recorded episodes say.
 """
@@ -104,8 +104,8 @@ class Policy:
     def _plain(self) -> None:
         """Settings as a receipt keeps them; ``BadInput`` for those that could not be read from it again to settle."""
         with coded("bad_policy"):
-            told = configs.typed(self, where_of(self))
-        for name, value in told.items():
+            typed = configs.typed(self, where_of(self))
+        for name, value in typed.items():
             if isinstance(value, float) and math.isnan(value):
                 raise BadInput(f"{name} is not a number", got=value, where=where_of(self), code="bad_policy")
             object.__setattr__(self, name, value)
@@ -199,17 +199,17 @@ def _rule(kind: type[Policy]) -> Rule:
             code="bad_policy",
             expected="a class Config(Policy) of a file that has rank(config, pool), see evolvent.memory.rule",
         )
-    told: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
+    parts: dict[str, Any] = {name: getattr(module, name, None) for name in ("credit", "walk", "bars", "bounds")}
     candidates = getattr(module, "CANDIDATES", "near")
     if candidates not in ("near", "any", "none"):
         raise BadInput(
             "unknown candidates", got=candidates, expected="near, any or none", where=module.__name__, code="bad_policy"
         )
-    told |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "history", "pairs")}
-    return Rule(module=module, rank=module.rank, candidates=candidates, **told)
+    parts |= {name: getattr(module, name.upper(), False) for name in ("sources", "bodies", "history", "pairs")}
+    return Rule(module=module, rank=module.rank, candidates=candidates, **parts)
 
 
-# ------------------------------------------------------------------------------------------ what it is told and answers
+# ----------------------------------------------------------------------------------------- what it is given and returns
 class Pairs(NamedTuple):
     """Questions and memories that were shown at them, P of them, oldest first; and the candidates of now."""
 

@@ -146,7 +146,7 @@ class Scopes:
         """
         receipts = self._receipts(recalled, "Scopes.settle")
         self._no_child(options, "Scopes.settle")
-        for name, one in receipts.items():  # what one of them would refuse is told to none
+        for name, one in receipts.items():  # what one of them would refuse is reported to none
             bank = self.memories[name].bank
             settle.check(bank, outcome_of(bank, {"recalled": one, "reward": reward, **options}))
         return {name: self.memories[name].settle(one, reward, **options) for name, one in receipts.items()}
@@ -160,12 +160,12 @@ class Scopes:
         """
         receipts = self._receipts(recalled, "Scopes.revise")
         self._no_child(options, "Scopes.revise")
-        told = {
+        rehearsed = {
             name: self.memories[name].revise(one, reward, reason, dry_run=True, **options)
             for name, one in receipts.items()
         }
         if dry_run:
-            return told
+            return rehearsed
         return {name: self.memories[name].revise(one, reward, reason, **options) for name, one in receipts.items()}
 
     def find(self, text: str) -> dict[str, list[Trace]]:
@@ -188,11 +188,11 @@ class Scopes:
     def _receipts(self, recalled: ScopedRecall | str, where: str) -> dict[str, str]:
         """The receipt of each scope, by its name."""
         if isinstance(recalled, str):
-            told, ids = None, recalled.split("+")
+            given, ids = None, recalled.split("+")
         else:
             needs(recalled, ScopedRecall, what="a recall of scopes or its id", where=where)
-            told = {name: receipt.id for name, receipt in recalled.receipts.items()}
-            ids = list(told.values())
+            given = {name: receipt.id for name, receipt in recalled.receipts.items()}
+            ids = list(given.values())
         found: dict[str, str] = {}
         questions: set[str] = set()
         for id in ids:
@@ -202,10 +202,10 @@ class Scopes:
                 if question is not None:
                     found[name] = id
                     questions.add(question)
-        if not len(found) == len(ids) == len(self.memories) or len(questions) > 1 or told not in (None, found):
+        if not len(found) == len(ids) == len(self.memories) or len(questions) > 1 or given not in (None, found):
             raise BadInput(
                 "not the receipts of one recall, one of each scope",
-                got=told or recalled,
+                got=given or recalled,
                 expected=f"what Scopes.recall returned for {', '.join(self.memories)}",
                 where=where,
                 code="unknown_receipt",

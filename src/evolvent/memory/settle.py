@@ -77,12 +77,12 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
                 if o.key is not None:
                     jobs.setdefault((o.objective, o.key), []).append((id_, o.valid))
             ids.append(id_)
-        told = changes_of(db, [id_ for id_ in ids if id_ <= last_outcome])
+        changes = changes_of(db, [id_ for id_ in ids if id_ <= last_outcome])
         entries = events.Entries(bank.scope_id, last_event)
-        told |= credit(db, bank, new, entries)
+        changes |= credit(db, bank, new, entries)
         db.executemany(INSERT, rows)
         entries.write(db)
-    return [told.get(id_, []) for id_ in ids]
+    return [changes.get(id_, []) for id_ in ids]
 
 
 _RECEIPTS = (
@@ -253,13 +253,13 @@ def credit(
             for at, rows in values.items()
         }
     texts: dict[int, str] = dict(bodies)
-    told = {}
+    changes = {}
     for (id_, o, r), near in zip(due, depths, strict=True):
         at = (o.objective, r.stage)
         made = _events(bank, at, o, r, near, values[at], texts)
         entries.add(id_, o.receipt, made, values[at])
-        told[id_] = [_change(e) for e in made]
-    return told
+        changes[id_] = [_change(e) for e in made]
+    return changes
 
 
 def _events(
@@ -345,12 +345,12 @@ def _change(e: Event) -> ValueChange:
 
 def changes_of(db: Connection, outcomes: Sequence[int]) -> dict[int, list[ValueChange]]:
     """What each outcome changed, in the order in which it was written; outcomes that changed nothing are left out."""
-    told: dict[int, list[ValueChange]] = {}
+    changes: dict[int, list[ValueChange]] = {}
     for id_, memory, *columns in among(
         db,
         "SELECT outcome_id, memory_id, objective, stage, rule, depth, weight, reward, q_before, q_after "
         "FROM value_event WHERE outcome_id IN ({}) ORDER BY seq",
         outcomes,
     ):
-        told.setdefault(id_, []).append(ValueChange(memory_id(memory), *columns))
-    return told
+        changes.setdefault(id_, []).append(ValueChange(memory_id(memory), *columns))
+    return changes

@@ -182,7 +182,7 @@ def finite(value: float, *, what: str, where: str, lo: float = -math.inf, hi: fl
         number = float(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise _no_number(f"{what} is not a number", _repr(value), where, lo, hi, do) from error
-    # what lies inside is kept as it is told: a small weight is no zero
+    # what lies inside is kept as it is given: a small weight is no zero
     if not math.isfinite(number) or math.isnan(within := number if lo <= number <= hi else inside(number, lo, hi)):
         raise _no_number(f"{what} is out of range", number, where, lo, hi, do)
     return within

@@ -76,13 +76,13 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
     if not isinstance(row, Mapping) or not {"key", "body"} <= set(row) <= {"key", "body", *_DEFAULTS}:
         got, expected = list(row) if isinstance(row, Mapping) else row, f"key, body and any of {tuple(_DEFAULTS)}"
         raise BadInput("not a memory", got=got, expected=expected, where="remember_many", code="wrong_type")
-    told, where = {**_DEFAULTS, **row}, "remember"
-    parents, receipt = _parents(bank, told["parents"])
-    key = clean_text(told["key"], what="the key", where=where, limit=MAX_KEY_CHARS, mask=bank.mask)
-    body = clean_text(told["body"], what="the body", where=where, mask=bank.mask)
-    kind = clean_word(told["kind"], what="a kind", where=where)
-    source = clean_word(told["source"], what="a source", where=where)
-    polarity, merge, value, old = (told[name] for name in ("polarity", "merge", "value", "supersedes"))
+    given, where = {**_DEFAULTS, **row}, "remember"
+    parents, receipt = _parents(bank, given["parents"])
+    key = clean_text(given["key"], what="the key", where=where, limit=MAX_KEY_CHARS, mask=bank.mask)
+    body = clean_text(given["body"], what="the body", where=where, mask=bank.mask)
+    kind = clean_word(given["kind"], what="a kind", where=where)
+    source = clean_word(given["source"], what="a source", where=where)
+    polarity, merge, value, old = (given[name] for name in ("polarity", "merge", "value", "supersedes"))
     if not among_words(polarity, POLARITIES):
         raise BadInput(
             "unknown polarity", got=polarity, expected=", ".join(POLARITIES), where=where, code="unknown_polarity"
@@ -94,8 +94,8 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
         value = finite(value, what="value", where=where, lo=lo, hi=hi)
     if old is not None:
         old = bank.owner_seq(old, where)
-    meta = stored(told["metadata"], mask=bank.mask)
-    masked = _masked((told["key"], key), (told["body"], body), (told["metadata"], meta))
+    meta = stored(given["metadata"], mask=bank.mask)
+    masked = _masked((given["key"], key), (given["body"], body), (given["metadata"], meta))
     return Draft(
         key,
         body,
@@ -110,9 +110,9 @@ def _draft_of(bank: Bank, row: Mapping[str, Any]) -> Draft:
         tuple(parents),
         receipt,
         meta,
-        expiry(told["expires"], time.time()),
+        expiry(given["expires"], time.time()),
         masked=masked,
-        created_at=_earlier(told["created_at"]),
+        created_at=_earlier(given["created_at"]),
     )
 
 
@@ -332,7 +332,7 @@ def update(
     text = old_body if body is None else clean_text(body, what="the body", where=where, mask=bank.mask)
     given, meta = meta, meta if metadata is None else stored(metadata, "update(metadata=…)", mask=bank.mask)
     reason = clean_text(reason, what="the reason", where=where, limit=10_000, mask=bank.mask)
-    if (said, text, meta) == (old_key, old_body, given):  # told once more
+    if (said, text, meta) == (old_key, old_body, given):  # the same call once more
         with bank.store.session() as db, bank.store.translated("reading"):
             _check_active(db, old, where)
         return memory_id(old)

@@ -74,7 +74,7 @@ def load(
 
 
 def _answering(at: outside.Pointer, spec: str) -> Callable[[str], str]:
-    """The user's function from prompt to reply; what goes wrong is told with its line and the end of the prompt."""
+    """The user's function from prompt to reply; what goes wrong is reported with its line and the end of the prompt."""
     function: Any = outside.load(at, "a model", ("answer",))[2]
     expected = "a function from the prompt to the reply, both text"
     if not callable(function):

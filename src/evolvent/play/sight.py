@@ -39,7 +39,7 @@ class Sight:
     def prompt(self, member: Member, turn: Turn, said: dict[str, str], examples: str = "") -> Prompt:
         """What a member is shown, recorded; ``said`` are the words of this turn so far."""
         if self._tells:
-            return self._told(member, turn, said, examples)
+            return self._prompt_of(member, turn, said, examples)
         going_on = self._context is not None and (self._keeps or turn.follows)
         if going_on:
             new = self._settings.renderer.more(self._env, turn, cast("Prompt", self._context))
@@ -58,10 +58,10 @@ class Sight:
         """The environment has answered ``said`` with ``turn``."""
         if self._tells:
             names = list(said) if len(said) > 1 else [self._env.labels[1]]
-            told = _lines(before.observation, dict(zip(names, said.values(), strict=True)))
-            self._past = f"{self._past}{told}\n" if self._keeps or turn.follows else ""
+            text = _lines(before.observation, dict(zip(names, said.values(), strict=True)))
+            self._past = f"{self._past}{text}\n" if self._keeps or turn.follows else ""
 
-    def _told(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
+    def _prompt_of(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
         heard = {name: words for name, words in said.items() if name in member.reads}
         by_key = self._recalls and getattr(self._env, "key_is_state", False)
         situation = turn.key or turn.observation if by_key else turn.observation

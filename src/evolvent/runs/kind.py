@@ -1,4 +1,4 @@
-"""A kind of run in one record: what it wants, what its page shows, how it is evaluated, what a newcomer is told of it.
+"""A kind of run in one record: what it wants, what its page shows, how it is evaluated, what a newcomer reads of it.
 
 ``runs/<kind>/kind.py`` holds one, ``KIND``. An installed package brings another under the entry points
 ``evolvent.kinds``; a system in a file of one's own has it as ``KIND`` beside its ``Config``.
@@ -50,7 +50,7 @@ class Kind:
         evaluate: what ``evolvent eval`` calls where a system has no ``evaluate`` of its own:
             ``(Config, folder, live, episodes, **options)``; returns what becomes ``eval.json``.
         instead: what to do in place of that where there is nothing to evaluate apart from the run.
-        choices: what a newcomer is told.
+        choices: what a newcomer reads of it.
         needs: the package that its runs cannot begin without, and the extra that brings it.
     """
 

@@ -68,7 +68,7 @@ class Shell:
     seconds: dict[Phase, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0), init=False)
     _parts: dict[str, Any] = field(default_factory=dict[str, Any], init=False)
     _saved: int = field(default=0, init=False)
-    _told: float = field(default=-math.inf, init=False)
+    _last_shown_s: float = field(default=-math.inf, init=False)
     _begun: tuple[float, float] = field(default=(0.0, 0.0), init=False)
 
     # ---------------------------------------------------------------------------------------------- the loop
@@ -151,9 +151,9 @@ class Shell:
     def tell(self, facts: Sequence[str]) -> None:
         """Say how far the run is, not too often; ``facts`` are about this update, the most important first."""
         done, now = self.done, time.monotonic()
-        if now - self._told < (_PLAIN_S if self.live.plain else _LIVE_S) and done < 1.0:
+        if now - self._last_shown_s < (_PLAIN_S if self.live.plain else _LIVE_S) and done < 1.0:
             return
-        self._told = now
+        self._last_shown_s = now
         ahead = [f"{duration(self.left)} left"] if done < 1.0 else []
         self.live.progress(done, [f"{self.unit} {self.update}/{self.total}", *facts[:1], *ahead, *facts[1:]])
 

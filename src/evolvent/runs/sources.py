@@ -25,8 +25,8 @@ def pinned(folder: RunFolder, spec: str) -> str:
         BadInput: no such file, or it has changed since the run began.
     """
     place = folder.path / TASKS
-    told = sources.note(place)
-    if told is None:
+    noted = sources.note(place)
+    if noted is None:
         file = envs.source(spec)
         if file is None:
             return spec
@@ -34,10 +34,10 @@ def pinned(folder: RunFolder, spec: str) -> str:
             return _as_before(spec)
         sources.save_copy(place, file, env=spec, **({"held_out": "prompts"} if _splits(spec) else {}))
         return envs.with_source(spec, file)
-    if shorten_home(spec) != told["env"]:
+    if shorten_home(spec) != noted["env"]:
         return spec
     here = envs.with_source(spec, sources.kept(place, "the file of the tasks"))
-    return here if "held_out" in told else _as_before(here)
+    return here if "held_out" in noted else _as_before(here)
 
 
 def _splits(spec: str) -> bool:

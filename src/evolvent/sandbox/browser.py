@@ -1,4 +1,4 @@
-"""A real browser for pages that a model wrote: Chromium without a window, in the sandbox, told what to do over a pipe.
+"""A real browser for pages that a model wrote: Chromium without a window, in the sandbox, driven over a pipe.
 
 A page is handed over from memory. It reaches nothing: every request is refused, its origin is nobody's (no storage, no
 dialogs, no windows), and the sandbox around Chromium has no network and none of this user's files. What is said about a
@@ -286,15 +286,15 @@ class Browser:
         frame = self._call("Page.getFrameTree", page)["frameTree"]["frame"]["id"]
         world = self._call("Page.createIsolatedWorld", page, frameId=frame)["executionContextId"]
 
-        def told(expression: str) -> Any:
+        def evaluated(expression: str) -> Any:
             done = self._call("Runtime.evaluate", page, expression=expression, contextId=world, returnByValue=True)
             return done["result"].get("value")
 
         def look() -> tuple[int, int]:
-            colours, sum_ = told(_LOOK) or (0, 0)
+            colours, sum_ = evaluated(_LOOK) or (0, 0)
             return int(colours), int(sum_)
 
-        told(_FRAMES)
+        evaluated(_FRAMES)
         looks = [look()]
         middle = {"x": SIZE[0] // 2, "y": SIZE[1] // 2, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
@@ -307,7 +307,7 @@ class Browser:
             self._call("Input.dispatchKeyEvent", page, type="keyUp", **pressed)
         # a busy machine draws few pictures; an error, or the first change, may come in a later one
         patience, enough = _Patience(self._program, cpu=2.0 * seconds, wall=20.0 * seconds), _FRAMES_A_SECOND * seconds
-        while (told("frames_seen") or 0) < enough * (1 if len(set(looks)) > 1 else 10) and not patience.over():
+        while (evaluated("frames_seen") or 0) < enough * (1 if len(set(looks)) > 1 else 10) and not patience.over():
             self._idle(0.1)
             looks.append(look())
         shot = self._call("Page.captureScreenshot", page, format="jpeg", quality=70)["data"]
@@ -318,18 +318,18 @@ class Browser:
     def _complaints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         found: dict[str, list[str]] = {"error": [], "warning": []}
         for event in self._events:
-            told, kind, words = event["params"], "error", ""
+            params, kind, words = event["params"], "error", ""
             if event["method"] == "Runtime.exceptionThrown":
-                details = told["exceptionDetails"]
+                details = params["exceptionDetails"]
                 words = str(details.get("exception", {}).get("description") or details["text"])
                 words = f"{words.splitlines()[0]} (line {details.get('lineNumber', 0) + 1})"
-            elif event["method"] == "Runtime.consoleAPICalled" and told["type"] in ("error", "assert", "warning"):
-                kind = "warning" if told["type"] == "warning" else "error"
-                words = " ".join(str(one.get("value", one.get("description", ""))) for one in told["args"])
-            elif event["method"] == "Log.entryAdded" and told["entry"]["level"] in found:
-                kind, words = told["entry"]["level"], told["entry"]["text"]
+            elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert", "warning"):
+                kind = "warning" if params["type"] == "warning" else "error"
+                words = " ".join(str(one.get("value", one.get("description", ""))) for one in params["args"])
+            elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in found:
+                kind, words = params["entry"]["level"], params["entry"]["text"]
             elif event["method"] == "asked":
-                words = f"it asks for {told['url']}"
+                words = f"it asks for {params['url']}"
             words = " ".join(words.split())[:200]
             if words and words not in found[kind] and len(found[kind]) < 10:
                 found[kind].append(words)
@@ -389,21 +389,21 @@ class Browser:
         return answers
 
     def _event(self, message: dict[str, Any]) -> None:
-        told, page = message["params"], message.get("sessionId", "")
+        params, page = message["params"], message.get("sessionId", "")
         if message["method"] == "Fetch.requestPaused":
-            self._request(page, told)
+            self._request(page, params)
         elif message["method"] == "Page.javascriptDialogOpening":
-            self._events.append({"method": "asked", "params": {"url": f"a dialog: {told['message']}"}})
+            self._events.append({"method": "asked", "params": {"url": f"a dialog: {params['message']}"}})
             self._send("Page.handleJavaScriptDialog", page, accept=False)
         elif message["method"] == "Inspector.targetCrashed":
             raise _Over("crashed")
-        elif message["method"] == "Page.frameNavigated" and told["frame"].get("url") not in (_ADDRESS, "about:blank"):
+        elif message["method"] == "Page.frameNavigated" and params["frame"].get("url") not in (_ADDRESS, "about:blank"):
             raise _Over("leaves")
         else:
             self._events.append(message)
 
-    def _request(self, page: str, told: dict[str, Any]) -> None:
-        if told["request"]["url"] == _ADDRESS and self._html is not None:
+    def _request(self, page: str, params: dict[str, Any]) -> None:
+        if params["request"]["url"] == _ADDRESS and self._html is not None:
             body, self._html = base64.b64encode(self._html.encode("utf-8", "replace")).decode(), None
             headers = [
                 {"name": "Content-Type", "value": "text/html; charset=utf-8"},
@@ -412,15 +412,15 @@ class Browser:
             self._send(
                 "Fetch.fulfillRequest",
                 page,
-                requestId=told["requestId"],
+                requestId=params["requestId"],
                 responseCode=200,
                 responseHeaders=headers,
                 body=body,
             )
             return
-        if not told["request"]["url"].endswith("/favicon.ico"):
-            self._events.append({"method": "asked", "params": {"url": told["request"]["url"][:150]}})
-        self._send("Fetch.failRequest", page, requestId=told["requestId"], errorReason="AccessDenied")
+        if not params["request"]["url"].endswith("/favicon.ico"):
+            self._events.append({"method": "asked", "params": {"url": params["request"]["url"][:150]}})
+        self._send("Fetch.failRequest", page, requestId=params["requestId"], errorReason="AccessDenied")
 
     def _kill(self) -> None:
         if self._program is not None:

@@ -165,10 +165,10 @@ class Guest:
             raise self._end("forged", "an answer to another call")
         if "value" in message:
             return message["value"]
-        told = message.get("error")
-        if not (type(told) is list and len(told) == 2 and all(type(word) is str for word in told)):
+        failure = message.get("error")
+        if not (type(failure) is list and len(failure) == 2 and all(type(word) is str for word in failure)):
             raise self._end("forged", "an answer without a value")
-        name, text = told
+        name, text = failure
         if ticket == "import":
             why = name[:100] or "it does not compile"
             raise self._end("raised", f"the module could not be imported: {why}", got=text[:2000], unread=not name)

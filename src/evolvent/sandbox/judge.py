@@ -84,16 +84,16 @@ class Verdict:
         return not any(outcome.status == "harness" for outcome in self.outcomes)
 
     def feedback(self, most: int = 3) -> str:
-        """What may be told to whoever wrote the program: the first failures among the shown cases.
+        """What may be shown to whoever wrote the program: the first failures among the shown cases.
 
         What the program chose stands in it, so that characters that do not print are written as escapes.
         """
         lines = []
         for outcome in self.outcomes:
             if not outcome.passed and not outcome.case.hidden and len(lines) < most:
-                told = f"got {_short(outcome.got)}" if outcome.status == "wrong" else outcome.status
+                what = f"got {_short(outcome.got)}" if outcome.status == "wrong" else outcome.status
                 wanted = "" if callable(outcome.case.expected) else f", expected {_short(outcome.case.expected)}"
-                lines.append(f"input {_short(outcome.case.inputs)}: {told}{wanted} {outcome.detail[-_SHOWN:]}".rstrip())
+                lines.append(f"input {_short(outcome.case.inputs)}: {what}{wanted} {outcome.detail[-_SHOWN:]}".rstrip())
         return visible("\n".join(lines))
 
 

@@ -67,7 +67,7 @@ class Mechanism:
     def settings(
         self, profile: str, *, packages: Sequence[str], preload: Sequence[str], read: Sequence[str]
     ) -> dict[str, Any]:
-        """What a server is told."""
+        """What a server is given."""
         if not self.confines:
             return settings.unconfined(preload, packages)
         return settings.settings(

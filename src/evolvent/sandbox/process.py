@@ -56,12 +56,12 @@ class Server:
         _LINKS.add(ours)
         self.link = ours
         settings = self.settings
-        with its, open(_sealed(json.dumps(settings).encode()), "rb") as told:
+        with its, open(_sealed(json.dumps(settings).encode()), "rb") as settings_file:
             self.process = subprocess.Popen(
                 command(its.fileno()),
                 env=ENVIRONMENT,
                 cwd="/",
-                stdin=told,
+                stdin=settings_file,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=[its.fileno()],

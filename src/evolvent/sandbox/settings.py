@@ -1,4 +1,4 @@
-"""What a server is told: which paths a program sees, which user it becomes, how it is confined."""
+"""What a server is given: which paths a program sees, which user it becomes, how it is confined."""
 
 from __future__ import annotations
 

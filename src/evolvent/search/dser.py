@@ -96,15 +96,15 @@ class Rounds:
             self._reviewing = False
             self._env.reset(self._task, self._seed)
             said = REWRITE.format(question=question, answer=self._answer, review=action)
-            return Turn(said, info=self._told({}))
+            return Turn(said, info=self._with_rewards({}))
         turn = self._env.step(action)
         if not turn.done or self._shown.admissible is not None:
             raise self._unfit()
         self._answer, self._right = action, turn.success
         if not self._left:
-            return replace(turn, info=self._told(turn.info))
+            return replace(turn, info=self._with_rewards(turn.info))
         self._left, self._reviewing = self._left - 1, True
-        return Turn(REVIEW.format(question=question, answer=action), info=self._told({}))
+        return Turn(REVIEW.format(question=question, answer=action), info=self._with_rewards({}))
 
     def _unfit(self) -> BadInput:
         return BadInput(
@@ -114,7 +114,7 @@ class Rounds:
             where="--search dser",
         )
 
-    def _told(self, info: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_rewards(self, info: Mapping[str, Any]) -> dict[str, Any]:
         return {**info, "rewards": {RIGHT: float(self._right)}}
 
     def review(self, task: Task, seed: int) -> Correction | None:

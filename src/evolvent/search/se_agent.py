@@ -126,13 +126,13 @@ def _recombinations(pool: Sequence[_Attempt]) -> list[_Plan]:
     """As many pairs as there are attempts, the best two first."""
     pairs = sorted(combinations(range(len(pool)), 2), key=lambda pair: (sum(pair), pair))[: len(pool)]
     joined = [(pool[i], pool[j]) for i, j in pairs]
-    told = [f"recombination of {one.number} and {other.number}" for one, other in joined]
-    return [_Plan(RECOMBINE.replace("{attempts}", _list(two)), what) for two, what in zip(joined, told, strict=True)]
+    labels = [f"recombination of {one.number} and {other.number}" for one, other in joined]
+    return [_Plan(RECOMBINE.replace("{attempts}", _list(two)), what) for two, what in zip(joined, labels, strict=True)]
 
 
 def _refinements(pool: Sequence[_Attempt]) -> list[_Plan]:
-    told = ", ".join(str(one.number) for one in pool)
-    return [_Plan(REFINE.replace("{attempts}", _list(pool)), f"refinement of {told}")]
+    numbers = ", ".join(str(one.number) for one in pool)
+    return [_Plan(REFINE.replace("{attempts}", _list(pool)), f"refinement of {numbers}")]
 
 
 def _list(attempts: Sequence[_Attempt]) -> str:

@@ -98,7 +98,7 @@ class Space(Protocol):
 
 Value = Callable[[Sequence[State]], ArrayLike]
 """What states are worth, ``[N]``: a learned head, a process reward model, rollouts, a verifier, memory values, ….
-``search.values`` has some, and makes one of several. One with a method ``begin(search)`` is told what it judges in."""
+``search.values`` has some, and makes one of several. ``begin(search)``, where it is there, is called first."""
 
 
 def flat(states: Sequence[State]) -> np.ndarray:

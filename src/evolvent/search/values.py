@@ -97,15 +97,15 @@ def process(scores: Callable[[str, Sequence[str]], ArrayLike]) -> Value:
     def value(states: Sequence[State]) -> np.ndarray:
         out = np.zeros(len(states))
         for i, state in enumerate(states):
-            told = np.asarray(scores(state.question, state.steps), np.float64)
-            if told.shape != (len(state.steps),):
+            judged = np.asarray(scores(state.question, state.steps), np.float64)
+            if judged.shape != (len(state.steps),):
                 raise BadInput(
                     "a process reward model must score every step",
-                    got=f"{told.shape} scores",
+                    got=f"{judged.shape} scores",
                     expected=f"{len(state.steps)} steps",
                     where=getattr(scores, "__name__", "process"),
                 )
-            out[i] = told[-1] if len(told) else 0.0
+            out[i] = judged[-1] if len(judged) else 0.0
         return out
 
     value.__name__ = f"process({getattr(scores, '__name__', 'model')})"

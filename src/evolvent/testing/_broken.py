@@ -18,7 +18,7 @@ def broken(rule: Any, promise: str, got: object, expected: object) -> NoReturn:
 
 @contextmanager
 def speaking(rule: Any) -> Generator[None]:
-    """An exception of a credit rule is told with its own words and line, not as one of the checks."""
+    """An exception of a credit rule is reported with its own words and line, not as one of the checks."""
     try:
         yield
     except EvolventError:

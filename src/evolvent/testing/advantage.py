@@ -442,8 +442,8 @@ def _table(call: _Call, task: Task, size: int, aggregation: Aggregation) -> str:
         at = 0
     for group, advantages in credit:
         part = group.weight * float(_gradient(task, group, advantages, aggregation)[at])
-        told = [_told(a, own) for a, own in zip(group.attempts, advantages, strict=True)]
-        rows.append([*told, f"{group.weight:.4g}", f"{part:+.4g}"])
+        cells = [_described(a, own) for a, own in zip(group.attempts, advantages, strict=True)]
+        rows.append([*cells, f"{group.weight:.4g}", f"{part:+.4g}"])
     head = [*(f"attempt {i + 1}" for i in range(size)), "probability", "its part"]
     wide = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, wide, strict=True)).rstrip() for row in [head, *rows]]
@@ -459,7 +459,7 @@ def _table(call: _Call, task: Task, size: int, aggregation: Aggregation) -> str:
     )
 
 
-def _told(attempt: Attempt, advantages: np.ndarray) -> str:
+def _described(attempt: Attempt, advantages: np.ndarray) -> str:
     left, parts = advantages.tolist(), list[str]()
     for turn in attempt.turns:
         said = "".join("ab"[option] for _, option in turn.tokens)

@@ -82,9 +82,9 @@ def _credit(name: str) -> list[str]:
     rule, config = catalogue.rule_with_settings(name)
     source = rule.source
     if not hasattr(source, "assign"):  # a function that says its level itself
-        told = {key: getattr(rule, key) for key in ("LEVEL", "UNBIASED", "RECORD")}
-        told |= {} if rule.Config is None else {"Config": rule.Config}
-        source = SimpleNamespace(assign=source, __doc__=source.__doc__, __name__=rule.name, **told)
+        declared = {key: getattr(rule, key) for key in ("LEVEL", "UNBIASED", "RECORD")}
+        declared |= {} if rule.Config is None else {"Config": rule.Config}
+        source = SimpleNamespace(assign=source, __doc__=source.__doc__, __name__=rule.name, **declared)
     default = rule.Config is None or config == rule.Config()
     return check_credit(source, None if default else config)
 

@@ -88,8 +88,8 @@ def _exact(rule: Any) -> None:
         found = finding(reports)
         if found != claim or type(found) is not type(claim):
             worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
-            told = f"{claim} ({settings}, {critic} critic)"
-            _broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", told)
+            expected = f"{claim} ({settings}, {critic} critic)"
+            _broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", expected)
 
 
 def sample_episodes() -> list[Episode]:

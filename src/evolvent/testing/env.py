@@ -27,7 +27,7 @@ def check_env(env: Env, *, n: int = 4, seed: int = 0, act: Act | None = None, wa
         n: tasks of each split to look at.
         seed: of the tasks and of the attempts.
         act: chooses an action for a turn; default: the first admissible command, or the text "no answer".
-        warn: told what may be meant, and is seldom: a split that nobody knows is accepted, an attempt has no end.
+        warn: called with what is seldom meant: a split that nobody knows is accepted, an attempt has no end.
 
     Checked: the attributes; tasks by split and seed (number, unique ids, the same again, JSON values, a longer list
     for a larger ``n``, disjoint splits); attempts (fresh at reset, admissible commands, one end,

@@ -1,4 +1,4 @@
-"""What is odd about a parallel environment, and taken all the same: told by ``evolvent check env``, not refused."""
+"""What is odd about a parallel environment, and taken all the same: reported by ``evolvent check env``, not refused."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ class _Spy:
         others = {agent for agent in infos if agent not in self.env.possible_agents}
         unread = {name for info in infos.values() if isinstance(info, Mapping) for name in info} - {*READ}
         for what, names in (("infos of nobody", others), ("infos that nothing reads", unread)):
-            told = f"{what}: {', '.join(sorted(map(str, names)))}; by agent, {', '.join(READ)} are read"
-            if names and told not in self.odd:
-                self.odd.append(told)
+            note = f"{what}: {', '.join(sorted(map(str, names)))}; by agent, {', '.join(READ)} are read"
+            if names and note not in self.odd:
+                self.odd.append(note)
         return shown
 
 

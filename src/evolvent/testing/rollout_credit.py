@@ -49,12 +49,12 @@ def check_rollout_rule(rule: Any, config: Any = None) -> list[str]:
             found = finding(reports)
             if found != claim or type(found) is not type(claim):
                 worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
-                told = f"{claim} ({settings}, {critic} critic)"
-                broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", told)
+                expected = f"{claim} ({settings}, {critic} critic)"
+                broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", expected)
             off = target_error(rule, settings, critic=critic) if found is True else None
             if off is not None and off > 1e-9:
-                told = f"the values of the states, where the gradient is exact ({settings}, {critic} critic)"
-                broken(rule, "the critic's targets are not true on average", f"off by {off:.3g}", told)
+                expected = f"the values of the states, where the gradient is exact ({settings}, {critic} critic)"
+                broken(rule, "the critic's targets are not true on average", f"off by {off:.3g}", expected)
         done.append("exact gradient")
     return done
 
@@ -68,8 +68,8 @@ def _pure(rule: Any, config: Any) -> None:
         broken(rule, "assign must return a ledger of the rollout it was given", first, "RolloutLedger")
     for level, target in first.targets.items():
         if np.shape(target) != first.shape(level) or not np.isfinite(target).all():
-            told = f"finite {first.shape(level)}, of absent agents too"
-            broken(rule, f"targets of level {level} do not fit", np.shape(target), told)
+            expected = f"finite {first.shape(level)}, of absent agents too"
+            broken(rule, f"targets of level {level} do not fit", np.shape(target), expected)
     if not np.array_equal(first.values("step"), again.values("step"), equal_nan=True):
         broken(rule, "two calls with one input differ", "different credit", "a pure function")
     same = [np.array_equal(a, b) for a, b in zip(_arrays(rollout, more), _arrays(kept, kept_more), strict=True)]

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from evolvent.memory.memory import Memory
 
-from . import credit, finding, mending, revising, scopes, selection, shared, store, told, verbs
+from . import credit, finding, mending, reports, revising, scopes, selection, shared, store, verbs
 
 # a check is a public function of one argument, the factory
 CHECKS: dict[str, Callable[[Callable[..., Memory]], None]] = {
     name: check
-    for module in (credit, selection, store, verbs, revising, mending, finding, scopes, told, shared)
+    for module in (credit, selection, store, verbs, revising, mending, finding, scopes, reports, shared)
     for name, check in vars(module).items()
     if inspect.isfunction(check)
     and check.__module__ == module.__name__

@@ -75,7 +75,7 @@ def a_receipt_settles_once_per_objective(factory: Factory) -> None:
         another = {
             "another reward": {"reward": 0.0},
             "another source": {"source": "human"},
-            "an action told later": {"action": "what was done"},
+            "an action reported later": {"action": "what was done"},
             "a late doubt": {"valid": False},
         }
         for what, changed in another.items():
@@ -154,8 +154,8 @@ def a_truth_value_is_an_end_of_the_range(factory: Factory) -> None:
             memory.settle(r[3], None, parts=[("the body of one", True), ("another", False)])
             memory.settle(r[4], False, valid=False)
             memory.revise(r[2], False, "why")
-            told = [[o["reward"] for o in memory.explain(one).to_dict()["outcomes"]] for one in r]
-            assert told == [[high], [low], [high, low], [(low + high) / 2], [low]], told
+            explained = [[o["reward"] for o in memory.explain(one).to_dict()["outcomes"]] for one in r]
+            assert explained == [[high], [low], [high, low], [(low + high) / 2], [low]], explained
 
 
 def invalid_outcomes_teach_nothing(factory: Factory) -> None:
@@ -252,8 +252,8 @@ def stages_and_objectives_have_values_of_their_own(factory: Factory) -> None:
             memory.settle(memory.recall("task one", stage="refine"), 0.0)
         assert memory.recall("task one").items[0].value == 0.5
         assert memory.recall("task one", stage="refine").items[0].value < 0.1
-        told = memory.explain(a).to_dict()["values"]
-        assert [(v["objective"], v["stage"], v["n"]) for v in told] == [("success", "refine", 5)]
+        explained = memory.explain(a).to_dict()["values"]
+        assert [(v["objective"], v["stage"], v["n"]) for v in explained] == [("success", "refine", 5)]
 
 
 # ------------------------------------------------------------------------------------------------ values
@@ -335,7 +335,7 @@ def values_are_the_sum_of_their_events(factory: Factory) -> None:
 def many_outcomes_settle_as_one_after_the_other(factory: Factory) -> None:
     """Receipts that share memories, repeats, jobs and children in one call: the same answers and values; or nothing."""
     for name in ("memrl", "memq", "memlift"):
-        told = []
+        found = []
         for way in ("loop", "many"):
             with make(factory, name, name=f"{name}-{way}") as memory:
                 rows = []
@@ -358,5 +358,5 @@ def many_outcomes_settle_as_one_after_the_other(factory: Factory) -> None:
                     c for c, row in zip(got, rows, strict=True) if row.get("valid", True)
                 ], f"{name}, {way}: settled twice"
                 assert memory.rebuild_values() == 0 and verify(memory) == [], f"{name}, {way}"
-                told.append((got, values(memory), memory.health()["settled"]))
-        assert told[0] == told[1], f"{name}: many at once are not as one after the other"
+                found.append((got, values(memory), memory.health()["settled"]))
+        assert found[0] == found[1], f"{name}: many at once are not as one after the other"

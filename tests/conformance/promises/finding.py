@@ -150,10 +150,10 @@ def every_trace_is_found_and_erased(factory: Factory) -> None:
         assert {trace.where for trace in found} == {*of_memories, *of_receipts, "log", "kept"}
         assert all("ann lee" in " ".join(t.text.casefold().split()) for t in found)
         assert memory.find("nobody of that name") == [] and {t.id for t in memory.find("BEN")} >= {"m4", "r2", "r4"}
-        told = memory.erase(found, "asked for", dry_run=True)
+        rehearsed = memory.erase(found, "asked for", dry_run=True)
         assert memory.find("Ann Lee") == found
         done = memory.erase(found, "asked for")
-        assert (done.emptied, done.removed, done.statuses) == (told.emptied, told.removed, told.statuses)
+        assert (done.emptied, done.removed, done.statuses) == (rehearsed.emptied, rehearsed.removed, rehearsed.statuses)
         assert done.emptied["jobs"] == 3 and done.emptied["kept"] == 2 and done.removed["recall"] == 1, done
         assert memory.find("Ann Lee") == [] and len(other.find("ann lee")) == 1
         rows = [line for line in _said(memory).splitlines() if "ann lee" in " ".join(line.casefold().split())]
@@ -225,10 +225,10 @@ def a_receipt_without_an_outcome_goes(factory: Factory) -> None:
             child = memory.remember("made", "under it", parents=old[2])
             theirs = other.recall("words of ann")
         new = memory.recall("words of ben")
-        told = memory.compact(unsettled=500, dry_run=True)
+        rehearsed = memory.compact(unsettled=500, dry_run=True)
         assert memory.receipts()[2].task == "words of ann 2"
         done = memory.compact(unsettled=timedelta(seconds=500))
-        assert done.removed == told.removed and done.removed["recall"] == 9 and done.emptied["queries"] == 1
+        assert done.removed == rehearsed.removed and done.removed["recall"] == 9 and done.emptied["queries"] == 1
         assert [r.task for r in memory.receipts()] == ["words of ann 0", "words of ann 1", "", "words of ben"]
         assert memory.get(child).parents == ("m1",) and len(other.receipts()) == 1
         assert memory.settle(old[2], 1.0) and verify(memory) == []

@@ -44,10 +44,12 @@ def what_is_erased_is_gone(factory: Factory) -> None:
         memory.archive(shared, f"because of: {_SECRET}")
         memory.restore([shared], "no")
         before = {item.id: (item.value, item.n) for item in memory.items(None)}
-        told = memory.erase(a, "asked for in writing", dry_run=True)
-        assert memory.get(a).body and told.act is None
+        rehearsed = memory.erase(a, "asked for in writing", dry_run=True)
+        assert memory.get(a).body and rehearsed.act is None
         done = memory.erase(a, "asked for in writing")
-        assert done.statuses == told.statuses and done.removed == told.removed and done.removed["text_blob"] >= 3
+        assert (
+            done.statuses == rehearsed.statuses and done.removed == rehearsed.removed and done.removed["text_blob"] >= 3
+        )
         for word in ("Elm Street", "divorce", "Ann"):
             assert word not in _everything(memory), f"{word!r} is still there"
         stone = memory.get(a)
@@ -80,7 +82,7 @@ def what_is_erased_is_gone(factory: Factory) -> None:
 
 
 def a_short_text_is_no_quote(factory: Factory) -> None:
-    """Other rows that hold the word of a short one keep their texts; how many are emptied is told before and after."""
+    """Other rows that hold the word of a short one keep their texts; how many are emptied is known before and after."""
     with make(factory) as memory:
         short, name = memory.remember("say when", "ok"), memory.remember("谁住在榆树街？", "李安住在榆树街七号")
         for task, action in (
@@ -90,12 +92,12 @@ def a_short_text_is_no_quote(factory: Factory) -> None:
         ):
             memory.settle(memory.recall(task, k=3), 1.0, action=action)
         memory.archive("m1", "it is ok")
-        told = memory.erase(short, "asked for", dry_run=True)
+        rehearsed = memory.erase(short, "asked for", dry_run=True)
         done = memory.erase(short, "asked for")
-        assert told.emptied == done.emptied == {"queries": 1, "actions": 1, "reasons": 0}
+        assert rehearsed.emptied == done.emptied == {"queries": 1, "actions": 1, "reasons": 0}
         texts = [memory.explain(f"r{i}").to_dict() for i in (1, 2, 3)]
-        assert [told["query"] for told in texts] == ["is it ok?", "", "谁来？"]
-        assert [told["outcomes"][0]["action"] for told in texts][:2] == ["that looks ok", ""]
+        assert [row["query"] for row in texts] == ["is it ok?", "", "谁来？"]
+        assert [row["outcomes"][0]["action"] for row in texts][:2] == ["that looks ok", ""]
         assert memory.erase(name, "asked for").emptied["actions"] == 1 and "榆树街" not in _everything(memory)
         assert verify(memory) == []
 

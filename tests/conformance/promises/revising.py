@@ -43,15 +43,15 @@ def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
                 wrong.settle(others[i], 1.0 - reward if i in (2, 3, 7) else reward, source="judge")
             before, at = _stood(wrong), wrong.recall("task 1 of flights")
             for i, news in ((7, True), (2, True), (3, True), (2, False)):
-                told = wrong.revise(others[i], rewards[i], "reverted", dry_run=True)
+                rehearsed = wrong.revise(others[i], rewards[i], "reverted", dry_run=True)
                 done = wrong.revise(others[i], rewards[i], "reverted")
-                assert told == replace(done, act=None) and bool(done.act) is bool(done.values) is news
+                assert rehearsed == replace(done, act=None) and bool(done.act) is bool(done.values) is news
             assert _stood(wrong) == _stood(right) != before, f"{name}: not what it would have been"
             assert _told(wrong) == _told(right), f"{name}: explained otherwise"
             assert verify(wrong) == [] and wrong.rebuild_values() == 0
-            told = wrong.explain(others[2]).to_dict()
-            assert [o["counts"] for o in told["outcomes"]] == [False, True]
-            assert {c["counts"] for c in told["changes"]} == {False, True}
+            explained = wrong.explain(others[2]).to_dict()
+            assert [o["counts"] for o in explained["outcomes"]] == [False, True]
+            assert {c["counts"] for c in explained["changes"]} == {False, True}
             assert wrong.settle(others[2], 1.0 - rewards[2], source="judge"), "a retry of the first was not known again"
             wrong.rollback(at, "before the revisions")
             assert _stood(wrong) == before and verify(wrong) == []
@@ -69,8 +69,8 @@ def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
             for memory in (right, wrong):
                 memory.remember("task one", "do one thing then stop")
                 memory.remember("task one more", "nothing of the sort")
-            told, other = right.recall("task one", k=2), wrong.recall("task one", k=2)
-            right.settle(told, 0.0, **story, child=right.remember("task two", "made from it", parents=told))
+            recalled, other = right.recall("task one", k=2), wrong.recall("task one", k=2)
+            right.settle(recalled, 0.0, **story, child=right.remember("task two", "made from it", parents=recalled))
             wrong.settle(other, 1.0, **story, child=wrong.remember("task two", "made from it", parents=other))
             wrong.revise(other, 0.0, "reverted")
             assert _stood(wrong) == _stood(right), f"{name}: not what it would have been"
@@ -78,29 +78,29 @@ def a_revision_keeps_the_rest_of_the_story(factory: Factory) -> None:
             assert {part: outcome[part] for part in story} == story, outcome
             assert wrong.revise(other, 0.0, "said once more").nothing
             wrong.revise(other, 0.0, "by a person", source="human", weight=1.0)
-            right.revise(told, 0.0, "all of it", weight=1.0)
+            right.revise(recalled, 0.0, "all of it", weight=1.0)
             assert wrong.explain(other).to_dict()["outcomes"][-1]["source"] == "human"
             assert _stood(wrong) == _stood(right) and verify(wrong) == [] and wrong.rebuild_values() == 0
 
 
 def a_revision_keeps_the_parts(factory: Factory) -> None:
-    """Parts stand as they were told; under another reward of the whole each of them has that."""
+    """Parts stand as they were given; under another reward of the whole each of them has that."""
     parts = [("do one thing then stop", 1.0), ("call the office twice", 0.0)]
     policy = preset("memlift", gate=-1.0, hide=0.0)
     with make(factory, policy, name="a") as right, make(factory, policy, name="b") as wrong:
         for memory in (right, wrong):
             memory.remember_many([{"key": "task one", "body": text} for text, _ in parts])
-        told, other = right.recall("task one", k=2), wrong.recall("task one", k=2)
-        right.settle(told, None, parts=parts, weight=0.5)
+        recalled, other = right.recall("task one", k=2), wrong.recall("task one", k=2)
+        right.settle(recalled, None, parts=parts, weight=0.5)
         wrong.settle(other, None, parts=parts)
         wrong.revise(other, 0.5, "only half sure", weight=0.5)
         assert _stood(wrong) == _stood(right)
         assert [r for _, r in wrong.explain(other).to_dict()["outcomes"][-1]["parts"]] == [1.0, 0.0]
         wrong.revise(other, 0.0, "reverted")
-        right.revise(told, None, "reverted", parts=[(text, 0.0) for text, _ in parts])
+        right.revise(recalled, None, "reverted", parts=[(text, 0.0) for text, _ in parts])
         assert _stood(wrong) == _stood(right) and all(item.value < item.start for item in wrong.items())
-        told_now = wrong.explain(other).to_dict()["outcomes"][-1]["parts"]
-        assert [tuple(part) for part in told_now] == [(text, 0.0) for text, _ in parts]
+        now = wrong.explain(other).to_dict()["outcomes"][-1]["parts"]
+        assert [tuple(part) for part in now] == [(text, 0.0) for text, _ in parts]
         assert verify(wrong) == [] and wrong.rebuild_values() == 0
 
 
@@ -156,8 +156,8 @@ def what_was_voided_comes_back_where_it_stood(factory: Factory) -> None:
         ):
             for memory in (right, wrong):
                 memory.remember_many([{"key": "task one", "body": text} for text, _ in parts])
-            (told, late), (other, later) = (m.recall_many(["task one"] * 2, k=2) for m in (right, wrong))
-            right.settle(told, None, parts=parts, weight=0.5)
+            (recalled, late), (other, later) = (m.recall_many(["task one"] * 2, k=2) for m in (right, wrong))
+            right.settle(recalled, None, parts=parts, weight=0.5)
             right.settle(late, 1.0)
             wrong.settle(other, None, parts=parts, weight=0.5)
             if name == "memlift":

@@ -36,7 +36,9 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
         for wrong in ({"reward": -0.5}, {"reward": 1.0, "child": ours}):  # one scope could take it, the other not
             with refused(f"{wrong} in two scopes"):
                 both.settle(third, **wrong)
-        assert not any(m.explain(third.receipts[m.scope]).to_dict()["outcomes"] for m in (user, team)), "told to one"
+        assert not any(m.explain(third.receipts[m.scope]).to_dict()["outcomes"] for m in (user, team)), (
+            "reported to one"
+        )
         with refused("an item of no scope"):
             both.shown(both.recall("task one of the east", k=1), ["m999"])
         for wrong in ((), (user, user)):
@@ -51,9 +53,9 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
         strange = ScopedRecall((), {"user": third.receipts["user"], "x": third.receipts["team"]})
         with refused("to show what another set of scopes recalled", code="unknown_receipt"):
             both.shown(strange)
-        for told in (alone, alone.id, f"{third.id}+{alone.id}", f"{third.id}+r999", mixed, swapped, strange):
-            for verb in (partial(both.settle, told, 1.0), partial(both.revise, told, 1.0, "why")):
-                with refused(f"{told} for a receipt of each scope", code="unknown_receipt"):
+        for given in (alone, alone.id, f"{third.id}+{alone.id}", f"{third.id}+r999", mixed, swapped, strange):
+            for verb in (partial(both.settle, given, 1.0), partial(both.revise, given, 1.0, "why")):
+                with refused(f"{given} for a receipt of each scope", code="unknown_receipt"):
                     verb()
         odd: list[Any] = [None, 7, r.ids, r.receipts["user"]]
         for thing in odd:
@@ -76,7 +78,7 @@ def several_scopes_are_recalled_together(factory: Factory) -> None:
 
 
 def many_recalls_of_several_scopes_are_each_after_the_other(factory: Factory) -> None:
-    """What ``recall`` gives one by one; a revision is told to all scopes, or to none."""
+    """What ``recall`` gives one by one; a revision is reported to all scopes, or to none."""
     seen = []
     for way in ("loop", "many"):
         with make(factory, name=way, scope="user") as user, make(factory, name=way, scope="team") as team:
@@ -92,9 +94,9 @@ def many_recalls_of_several_scopes_are_each_after_the_other(factory: Factory) ->
             with refused("a revision that one scope refuses", code="not_settled"):
                 both.revise(recalled[2], 0.0, "why")
             assert user.explain(recalled[2].receipts["user"]).to_dict()["outcomes"][-1]["reward"] == 1.0
-            told = both.revise(recalled[0], 0.0, "reverted", dry_run=True)
+            rehearsed = both.revise(recalled[0], 0.0, "reverted", dry_run=True)
             done = both.revise(recalled[0], 0.0, "reverted")
-            assert {name: t.values for name, t in told.items()} == {name: d.values for name, d in done.items()}
+            assert {name: t.values for name, t in rehearsed.items()} == {name: d.values for name, d in done.items()}
             assert all(one.nothing for one in both.revise(recalled[0], 0.0, "again").values())
             seen.append((before, [r.ids for r in recalled], sorted(v for d in done.values() for v in d.values)))
     assert seen[0] == seen[1]

@@ -67,10 +67,10 @@ def nothing_is_left_out_where_nobody_settles(factory: Factory) -> None:
             last, begun, over = receipts[-1], receipts[:99], receipts[100:]
             assert any(r.omitted for r in begun), f"round {round_}: nothing was measured"
             assert not any(r.omitted for r in over), f"round {round_}: left out, and nobody says what came of it"
-            told = [i for i in memory.explain(last).to_dict()["pool"] if i["id"] == second]
-            assert [i["propensity"] for i in told] == [1.0]
-            told = [i for i in memory.explain(begun[0]).to_dict()["pool"] if i["id"] == second]
-            assert 0.0 < told[0]["propensity"] < 1.0
+            explained = [i for i in memory.explain(last).to_dict()["pool"] if i["id"] == second]
+            assert [i["propensity"] for i in explained] == [1.0]
+            explained = [i for i in memory.explain(begun[0]).to_dict()["pool"] if i["id"] == second]
+            assert 0.0 < explained[0]["propensity"] < 1.0
         changes = {change.id: change for change in memory.settle(last, 0.0)}
         assert changes[second].rule == "shown" and verify(memory) == [] and memory.rebuild_values() == 0
 
@@ -92,8 +92,8 @@ def omission_is_logged_anneals_and_stops_when_frozen(factory: Factory) -> None:
         assert rates[0] == 0.0, "left out before there was any outcome"
         assert abs(rates[1] - 0.4) < 1e-9 and rates[-1] < 0.3 and sum(left_out.values()) >= 8, (rates, left_out)
         for id_ in ids:
-            told = memory.explain(id_).to_dict()["values"][0]
-            assert told["n"] + told["n_omitted"] == 80 and told["n_omitted"] == left_out[id_]
+            explained = memory.explain(id_).to_dict()["values"][0]
+            assert explained["n"] + explained["n_omitted"] == 80 and explained["n_omitted"] == left_out[id_]
         assert all(not memory.recall("task one", frozen=True).omitted for _ in range(20))
         with refused("showing what was left out"):
             while not (r := memory.recall("task one")).omitted:
@@ -114,8 +114,8 @@ def omission_separates_a_useful_memory_from_its_companion(factory: Factory) -> N
             for _ in range(300):
                 r = memory.recall("task")
                 memory.settle(r, float(rng.random() < (0.9 if ids["useful"] in r.ids else 0.4)))
-            told = memory.get(ids[order[0]]).lift or 0.0
-            assert told > 0.25 if order[0] == "useful" else abs(told) < 0.2, (order, told)
+            result = memory.get(ids[order[0]]).lift or 0.0
+            assert result > 0.25 if order[0] == "useful" else abs(result) < 0.2, (order, result)
 
 
 def notes_under_one_key_are_not_rivals(factory: Factory) -> None:
@@ -154,8 +154,12 @@ def a_receipt_tells_its_effective_settings(factory: Factory) -> None:
     with make(factory) as memory:
         memory.remember("task one", "body")
         for gate in (-1.0, 0.37):
-            told = memory.explain(memory.recall("task one", policy=preset("memrl", gate=gate))).to_dict()
-            assert told["params"]["gate"] == gate and told["params"]["alpha"] == 0.3 and told["policy"] == "memrl"
+            explained = memory.explain(memory.recall("task one", policy=preset("memrl", gate=gate))).to_dict()
+            assert (
+                explained["params"]["gate"] == gate
+                and explained["params"]["alpha"] == 0.3
+                and explained["policy"] == "memrl"
+            )
 
 
 def the_same_calls_give_the_same_receipts(factory: Factory) -> None:
@@ -178,6 +182,6 @@ def coverage_is_reported(factory: Factory) -> None:
         for i in range(4):
             memory.remember(f"task {i}", f"body {i}")
         memory.settle(memory.recall("task 0", k=1), 1.0)
-        told = memory.health()
-        assert (told["items"], told["coverage"], told["updates_per_item"]) == (4, 0.25, 0.25), told
-        assert told["never_shown"] == 3 and told["settled"] == 1 and told["nonzero"] == 0.25
+        health = memory.health()
+        assert (health["items"], health["coverage"], health["updates_per_item"]) == (4, 0.25, 0.25), health
+        assert health["never_shown"] == 3 and health["settled"] == 1 and health["nonzero"] == 0.25

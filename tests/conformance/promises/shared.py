@@ -87,16 +87,16 @@ def _spawn(code: str, *args: str) -> subprocess.Popen[str]:
 
 def _consistent(memory: Memory, settled: int | None = None, items: int | None = None) -> None:
     """Values equal the replay of their events; counts add up."""
-    told = memory.health()
+    health = memory.health()
     assert memory.rebuild_values() == 0, "values differ from their events"
     if settled is not None:
-        assert told["settled"] == settled, (told["settled"], settled)
+        assert health["settled"] == settled, (health["settled"], settled)
         assert sum(i.n for i in memory.items(None)) == sum(
             sum(c["rule"] == "shown" for c in memory.explain(f"r{r}").to_dict()["changes"])
-            for r in range(1, told["recalls"] + 1)
+            for r in range(1, health["recalls"] + 1)
         )
     if items is not None:
-        assert told["items"] == items, (told["items"], items)
+        assert health["items"] == items, (health["items"], items)
     assert all(0.0 <= v <= 1.0 for v in values(memory).values())
 
 
@@ -108,9 +108,9 @@ def _acknowledged(memory: Memory, log: Path, round_: int) -> None:
             continue  # the kill hit the log itself
         verb, id_, extra = line[:-1].split("|")
         if verb == "settled":
-            told = memory.explain(id_).to_dict()
-            assert [o["reward"] for o in told["outcomes"]] == [float(extra)], f"round {round_}: {line}"
-            assert sum(c["rule"] == "shown" for c in told["changes"]) == sum(p["shown"] for p in told["pool"])
+            explained = memory.explain(id_).to_dict()
+            assert [o["reward"] for o in explained["outcomes"]] == [float(extra)], f"round {round_}: {line}"
+            assert sum(c["rule"] == "shown" for c in explained["changes"]) == sum(p["shown"] for p in explained["pool"])
             before = values(memory)
             memory.settle(id_, float(extra))  # a retry
             with refused("another outcome"):

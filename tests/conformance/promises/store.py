@@ -70,9 +70,9 @@ def archiving_keeps_everything_but_recall(factory: Factory) -> None:
         memory.archive(a, "again")
         assert memory.recall("task one").ids == [b]
         assert memory.get(a).status == "archived" and memory.get(a).n == 1
-        told = memory.explain(a).to_dict()
-        assert [x["reason"] for x in told["audit"] if x["verb"] == "archive"] == ["wrong convention"]
-        assert len(told["history"]) == 1
+        explained = memory.explain(a).to_dict()
+        assert [x["reason"] for x in explained["audit"] if x["verb"] == "archive"] == ["wrong convention"]
+        assert len(explained["history"]) == 1
         assert memory.remember("task one", "one") != a, "merged into an archived memory"
 
 
@@ -159,10 +159,10 @@ def what_was_asked_and_done_is_kept_whatever_it_holds(factory: Factory) -> None:
             assert memory.settle(first, 1.0, action=bad) == memory.settle(first, 1.0, action=kept)
             memory.settle(second, None, parts=[(bad, 1.0), ("rest", 0.0)])
             memory.revise(second, 0.0, "why", action=bad)
-            told = [memory.explain(r).to_dict() for r in (first, second)]
-            assert {one["query"] for one in told} == {kept}, ascii(told)
-            assert [o["action"] for one in told for o in one["outcomes"]] == [kept, f"{kept}\nrest", kept]
-            assert told[1]["outcomes"][0]["parts"] == ((kept, 1.0), ("rest", 0.0))
+            explained = [memory.explain(r).to_dict() for r in (first, second)]
+            assert {one["query"] for one in explained} == {kept}, ascii(explained)
+            assert [o["action"] for one in explained for o in one["outcomes"]] == [kept, f"{kept}\nrest", kept]
+            assert explained[1]["outcomes"][0]["parts"] == ((kept, 1.0), ("rest", 0.0))
         assert memory.get("m1").n == 10 and verify(memory) == []
 
 
@@ -173,9 +173,9 @@ def secrets_are_masked(factory: Factory) -> None:
         a = memory.remember(f"use {secret} to log in", f"password = '{'x9' * 8}' and {secret}")
         r = memory.recall(f"log in with {secret}")
         memory.settle(r, 1.0, action=f"curl -H 'Authorization: Bearer {'t0k' * 8}'")
-        told = json.dumps([memory.explain(a).to_dict(), memory.explain(r).to_dict()])
+        explained = json.dumps([memory.explain(a).to_dict(), memory.explain(r).to_dict()])
         for piece in (secret, "x9" * 8, "t0k" * 8):
-            assert piece not in told, "a secret was stored"
+            assert piece not in explained, "a secret was stored"
         assert "[secret]" in memory.get(a).body
 
 
@@ -214,8 +214,8 @@ def what_was_merged_is_found_by_all_its_keys(factory: Factory) -> None:
                 found = {item.id: item for item in r.items}[a]
                 close_to(found.similarity, 1.0, f"similarity to one of its keys under {r.policy}")
                 close_to(found.relevance, 1.0, f"relevance to one of its keys under {r.policy}")
-                told = {row["id"]: row["similarity"] for row in memory.explain(r).to_dict()["pool"]}
-                assert told[a] == found.similarity
+                explained = {row["id"]: row["similarity"] for row in memory.explain(r).to_dict()["pool"]}
+                assert explained[a] == found.similarity
         assert sorted(memory.recall("any", k=9, policy="random").ids) == sorted(i.id for i in memory.items())
         assert verify(memory) == [] and memory.rebuild_values() == 0
 

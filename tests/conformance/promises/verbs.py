@@ -69,8 +69,8 @@ def many_recalls_are_those_one_by_one(factory: Factory) -> None:
             tasks = [*_TASKS, "never asked", _TASKS[0]]
             got = many.recall_many(tasks, k=3, policy=policy)
             assert got == [one.recall(task, k=3, policy=policy) for task in tasks], policy
-            told = [memory.explain(r).to_dict()["pool"] for memory in (one, many) for r in got]
-            assert told[: len(got)] == told[len(got) :]
+            explained = [memory.explain(r).to_dict()["pool"] for memory in (one, many) for r in got]
+            assert explained[: len(got)] == explained[len(got) :]
         before = many.health()["recalls"]
         with refused("an empty task among others"):
             many.recall_many(["task one", " "])
@@ -184,8 +184,8 @@ def a_filter_empties_no_recall_that_has_matches(factory: Factory) -> None:
         for policy in policies:
             r = memory.recall("flights of May 7", k=1, policy=policy, filter={"user": "ben"})
             assert r.ids == [far], policy
-            told = memory.explain(r).to_dict()
-            assert told["n_scanned"] == 1 and len(told["pool"]) == 1
+            explained = memory.explain(r).to_dict()
+            assert explained["n_scanned"] == 1 and len(explained["pool"]) == 1
         memory.remember("flights of June", "far", metadata={"user": "ben"}, merge=0.0)
         assert memory.recall("flights of June", k=1, filter={"user": "ben"}).ids == [far], "found by its second key"
         assert memory.recall("flights of June", k=5, filter={"user": "carl"}).ids == []
@@ -300,8 +300,8 @@ def an_update_keeps_what_was_learned(factory: Factory) -> None:
         r = memory.recall("task one", k=1)
         assert r.ids == [b] and memory.settle(r, 1.0)[0].q_before == memory.get(b).value - 0.5 * (1.0 - r[0].value)
         c = memory.update(b, "a better question", key="task three")
-        told = memory.explain(c).to_dict()
-        assert memory.get(c).n == 3 == len(told["history"]) and told["versions"] == [a, b, c]
+        explained = memory.explain(c).to_dict()
+        assert memory.get(c).n == 3 == len(explained["history"]) and explained["versions"] == [a, b, c]
         assert (
             memory.search("task three", k=1)[0].id == c
             and memory.values_as_of(memory.recall("x"))[c] == memory.get(c).value

@@ -147,7 +147,7 @@ def test_marks_history_and_neighbours_can_be_left_out():
     )
 
 
-def test_without_neighbours_the_own_last_steps_are_told_as_with_them():
+def test_without_neighbours_the_own_last_steps_are_shown_as_with_them():
     with kept(TOLD) as memory:
         *_, acts, _ = attempted(memory, ["12", "12", "12"], back=0, forward=0, k=1)
     assert acts[2].count("Thought: 12\nCommand: ") == 2 and acts[2].count("Thought: thought") == 1
@@ -208,9 +208,9 @@ def test_receipts_say_what_was_shown_and_what_came_of_it_and_no_value_moves():
         # trajectories once, two steps at the first and at the last decision; nothing was thought at the second
         assert len(uses) == 2 + 2 + 2 and "Example" not in acts[1]
         for receipt, id_ in uses:
-            told = memory.explain(receipt).to_dict()
-            assert id_ in [item["id"] for item in told["pool"] if item["shown"]]
-            assert [outcome["reward"] for outcome in told["outcomes"]] == [1.0] and not told["changes"]
+            explained = memory.explain(receipt).to_dict()
+            assert id_ in [item["id"] for item in explained["pool"] if item["shown"]]
+            assert [outcome["reward"] for outcome in explained["outcomes"]] == [1.0] and not explained["changes"]
         assert before == [(item.id, item.value, item.n) for item in memory.items()]
         assert experience.steps[0].shown == tuple(item.id for item in found_by(experience))
 

@@ -29,8 +29,8 @@ def fake_browser():
 
 def rows(path):
     """Lines of the log without what a clock says."""
-    told = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in told]
+    logged = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in logged]
 
 
 def page(path, step):
@@ -39,10 +39,10 @@ def page(path, step):
 
 def test_versions_are_a_tree_and_keep_what_their_parent_has(tmp_path):
     summary = played(tmp_path / "run")
-    told = rows(tmp_path / "run")
-    by_step = {row["step"]: row for row in told}
-    assert len(told) == 9 and [row["lineage"] for row in told[:3]] == ["catch", "dodge", "collect"]
-    for row in told:
+    logged = rows(tmp_path / "run")
+    by_step = {row["step"]: row for row in logged}
+    assert len(logged) == 9 and [row["lineage"] for row in logged[:3]] == ["catch", "dodge", "collect"]
+    for row in logged:
         parent = by_step.get(row["parent"])
         assert row["depth"] == (parent["depth"] + 1 if parent else 1)
         assert (parent is None) == (row["phase"] == "v1")
@@ -64,14 +64,14 @@ def test_versions_are_a_tree_and_keep_what_their_parent_has(tmp_path):
 
 def test_plans_remove_what_is_over_used_and_take_over_what_another_lineage_has(tmp_path):
     summary = played(tmp_path / "run", versions=4)
-    told = {row["step"]: row for row in rows(tmp_path / "run")}
-    first, later = [row for row in told.values() if row["depth"] == 1], [r for r in told.values() if r["depth"] > 1]
+    logged = {row["step"]: row for row in rows(tmp_path / "run")}
+    first, later = [row for row in logged.values() if row["depth"] == 1], [r for r in logged.values() if r["depth"] > 1]
     assert not any(row["changes"] or row["plan"]["remove"] for row in first)
     assert summary["changes"]["removed"] > 0 < summary["changes"]["taken"]
     with Memory(tmp_path / "run" / "memory.db") as memory:
         parents = {item.id: item.parents for item in memory.items()}
     for row in later:
-        parent, aim = told[row["parent"]], row["plan"]
+        parent, aim = logged[row["parent"]], row["plan"]
         assert set(aim["preserve"]) | set(aim["remove"]) == set(parent["mechanics"])
         assert not {"walk", GAMES[row["lineage"]]} & set(aim["remove"])
         assert set(row["mechanics"]) == {*aim["preserve"], *aim["recombine"], *row["added"]}, "template or model"
@@ -80,14 +80,14 @@ def test_plans_remove_what_is_over_used_and_take_over_what_another_lineage_has(t
             if one["what"] == "remove":
                 assert [one["mechanic"]] == aim["remove"] and one["why"] in ("over-used", "discouraged")
                 continue
-            origin = told[one["from"]["step"]]
+            origin = logged[one["from"]["step"]]
             assert origin["lineage"] == one["from"]["lineage"] != row["lineage"] and origin["step"] < row["step"]
             codes = [blocks_of(page(tmp_path / "run", step))[one["mechanic"]] for step in (origin["step"], row["step"])]
             assert codes[0] == codes[1] and origin["memory"] in parents[row["memory"]]
             assert origin["memory"] in row["values"], "it shares in what the version earned"
 
 
-def test_a_change_after_which_the_page_fails_is_not_made_and_is_told(tmp_path, monkeypatch):
+def test_a_change_after_which_the_page_fails_is_not_made_and_is_reported(tmp_path, monkeypatch):
     judge, failing = Judge.judge, []
 
     def strict(self, page, source):  # nothing plays without magnet, and nothing with what it took over
@@ -118,9 +118,9 @@ def test_a_change_after_which_the_page_fails_is_not_made_and_is_told(tmp_path, m
 def test_plans_that_only_add(tmp_path):
     summary = played(tmp_path / "run", versions=3, change="add")
     assert summary["changes"] == {"removed": 0, "taken": 0, "undone": 0}
-    told = {row["step"]: row for row in rows(tmp_path / "run")}
-    for row in told.values():
-        assert not row["parent"] or set(told[row["parent"]]["mechanics"]) < set(row["mechanics"])
+    logged = {row["step"]: row for row in rows(tmp_path / "run")}
+    for row in logged.values():
+        assert not row["parent"] or set(logged[row["parent"]]["mechanics"]) < set(row["mechanics"])
 
 
 def test_the_model_says_what_goes_and_what_is_taken_over(tmp_path):
@@ -133,14 +133,14 @@ def test_the_model_says_what_goes_and_what_is_taken_over(tmp_path):
             return " none" if "should" in prompt else super()._write(prompt) if "Task:" in prompt else "more fun"
 
     played(tmp_path / "run", model=Chooser(), plan="model", versions=2, epsilon=0.0)
-    told = rows(tmp_path / "run")[3:]
-    assert [(one["what"], one["mechanic"]) for one in told[1]["changes"]] == [("remove", "magnet"), ("take", "fruit")]
-    assert not told[0]["changes"] and not told[2]["changes"]
+    logged = rows(tmp_path / "run")[3:]
+    assert [(one["what"], one["mechanic"]) for one in logged[1]["changes"]] == [("remove", "magnet"), ("take", "fruit")]
+    assert not logged[0]["changes"] and not logged[2]["changes"]
     html = write_report(tmp_path / "run").read_text()
     assert "removed magnet (model), took fruit of catch v2, added" in html
 
 
-def test_a_failure_is_told_repaired_or_stood_in_for(tmp_path):
+def test_a_failure_is_reported_repaired_or_stood_in_for(tmp_path):
     prompts = Writer(never=("fruit", "rocks", "coins"), late=())
     played(tmp_path / "run", model=prompts, versions=1)
     (catch, *_) = rows(tmp_path / "run")
@@ -171,12 +171,12 @@ def test_a_template_hides_no_failure_of_the_model(tmp_path):
 
 def test_what_was_recalled_is_settled_and_lineages_stay_apart(tmp_path):
     played(tmp_path / "run", versions=4, epsilon=0.3)
-    told = rows(tmp_path / "run")
+    logged = rows(tmp_path / "run")
     with Memory(tmp_path / "run" / "memory.db") as memory:
         items = {item.id: item for item in memory.items()}
         assert {"mechanic", "node", "code", "failure"} == {item.kind for item in items.values()}
-        nodes = {row["memory"]: row for row in told}
-        for row in told:
+        nodes = {row["memory"]: row for row in logged}
+        for row in logged:
             assert row["idea"] in row["values"]
             for id_ in row["values"]:
                 if items[id_].kind == "node":
@@ -184,7 +184,7 @@ def test_what_was_recalled_is_settled_and_lineages_stay_apart(tmp_path):
                     assert nodes[id_]["step"] in [row["parent"], *taken]
                     assert nodes[id_]["step"] in taken or nodes[id_]["lineage"] == row["lineage"]
         assert memory.rebuild_values() == 0
-    assert all(call["advice"] for row in told[3:] for call in row["calls"])
+    assert all(call["advice"] for row in logged[3:] for call in row["calls"])
 
 
 @pytest.mark.parametrize("after", [1, 4, 8])
@@ -211,11 +211,11 @@ def test_a_run_that_was_stopped_ends_with_the_same_numbers(tmp_path, after):
 @pytest.mark.parametrize("select", ["similar", "random", "none"])
 def test_controls(tmp_path, select):
     played(tmp_path / "run", select=select, versions=2)
-    told = rows(tmp_path / "run")
+    logged = rows(tmp_path / "run")
     if select == "none":
-        assert not any(row["values"] or any(call["advice"] for call in row["calls"]) for row in told)
+        assert not any(row["values"] or any(call["advice"] for call in row["calls"]) for row in logged)
     else:
-        assert all(row["idea"] for row in told)
+        assert all(row["idea"] for row in logged)
 
 
 def test_ideas_of_the_model_go_into_the_archive_and_prose_is_none(tmp_path):

@@ -133,11 +133,11 @@ def test_right_programs_count_in_sums_over_their_tokens(folder):
     right = [b_coder.is_right(e) for e in episodes]
     still = torch.optim.SGD(model.trainable("policy"), lr=0.0)
     generator = torch.Generator().manual_seed(0)
-    told = values.learn(rule.assign(episodes), right, still, epochs=1, minibatches=1, generator=generator)
+    metrics = values.learn(rule.assign(episodes), right, still, epochs=1, minibatches=1, generator=generator)
     (i,) = (i for i, one in enumerate(right) if one)
     with torch.no_grad():
         logp = model.logprobs([Row(episodes[i].context_ids(0), episodes[i].token_ids)]).logp_K
-    assert len(logp) > 1 and told["ce_loss"] == pytest.approx(-float(logp.sum()), rel=1e-4)
+    assert len(logp) > 1 and metrics["ce_loss"] == pytest.approx(-float(logp.sum()), rel=1e-4)
 
 
 def test_values_become_what_programs_earn_and_the_right_one_is_preferred_and_ranked_first(folder):
@@ -154,15 +154,15 @@ def test_values_become_what_programs_earn_and_the_right_one_is_preferred_and_ran
             logp = values._logits(rows).log_softmax(-1)
         return float(logp[[0, 1], episodes[0].token_ids.tolist()].sum().exp())
 
-    start, told, seen = likely(), {}, values.read(episodes)
+    start, metrics, seen = likely(), {}, values.read(episodes)
     for _ in range(40):
         values.note(episodes, seen)
         values.pretrain(seen, rule.assign(episodes), minibatches=1, generator=generator)
     for _ in range(60):
         values.note(episodes, values.read(episodes))
-        told = values.learn(rule.assign(episodes), right, optimizer, epochs=1, minibatches=1, generator=generator)
+        metrics = values.learn(rule.assign(episodes), right, optimizer, epochs=1, minibatches=1, generator=generator)
     assert start < 1e-3 and likely() > 0.6
-    assert told["value_loss"] < 0.1 and told["ce_loss"] < 0.3 and told["adv_loss"] < 0.1
+    assert metrics["value_loss"] < 0.1 and metrics["ce_loss"] < 0.3 and metrics["adv_loss"] < 0.1
     seen = values.read(episodes)
     q = (seen.taken_K + values.value(seen.base_KD, seen.policy_KD)).detach().cpu().numpy()[1::2][:4]
     assert q == pytest.approx(list(PAID.values()), abs=0.5) and sorted(q, reverse=True) == q.tolist() and q[0] <= 1.0
@@ -176,8 +176,8 @@ def test_where_nothing_is_right_values_alone_are_learned(folder):
     episodes, generator = programs(model)[1:], torch.Generator().manual_seed(0)
     optimizer = torch.optim.AdamW(model.trainable("policy"), lr=0.01)
     values.note(episodes, values.read(episodes))
-    told = values.learn(rule.assign(episodes), [False] * 3, optimizer, epochs=1, minibatches=2, generator=generator)
-    assert told["value_loss"] > 0 and told["adv_loss"] == told["ce_loss"] == 0.0
+    metrics = values.learn(rule.assign(episodes), [False] * 3, optimizer, epochs=1, minibatches=2, generator=generator)
+    assert metrics["value_loss"] > 0 and metrics["adv_loss"] == metrics["ce_loss"] == 0.0
     none = copy.deepcopy(episodes[:1])
     none[0].valid = False
     assert values.learn(rule.assign(none), [False], optimizer, epochs=1, minibatches=1, generator=generator) == {}
@@ -190,8 +190,8 @@ def letters_that_are_graded(tmp_path):
         "from dataclasses import replace\nimport letters_env\n\n"
         "class Graded(letters_env.Letters):\n    def step(self, action):\n        turn = super().step(action)\n"
         "        right = float(len(action) % 3 == 0)\n"
-        '        told = {"compiles": 1.0, "runs": float("a" in action), "correct": right}\n'
-        '        return replace(turn, info=dict(turn.info) | {"rewards": told})\n\n'
+        '        rewards = {"compiles": 1.0, "runs": float("a" in action), "correct": right}\n'
+        '        return replace(turn, info=dict(turn.info) | {"rewards": rewards})\n\n'
         "def make():\n    return Graded()\n"
     )
     return f"{tmp_path / 'graded_letters.py'}:make"

@@ -46,25 +46,25 @@ def quick_clock(monkeypatch):
 
 def rows(path):
     """Lines of the log without what a clock says."""
-    told = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in told]
+    logged = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+    return [{k: v for k, v in row.items() if k not in ("t", "seconds")} for row in logged]
 
 
 def test_drafts_until_one_is_right_then_refines_and_learns_which_lesson_helps(tmp_path, quick):
     summary = played(tmp_path / "run", epsilon=0.0)
-    told = rows(tmp_path / "run")
-    assert [row["phase"] for row in told[:4]] == ["draft"] * 4 and {row["phase"] for row in told[4:]} == {"refine"}
-    assert [row["gate"] for row in told[:4]] == ["compile", "compile", "", ""]
-    assert [row["reward"] for row in told[:4]] == [-1, -1, 1, 1]
+    logged = rows(tmp_path / "run")
+    assert [row["phase"] for row in logged[:4]] == ["draft"] * 4 and {row["phase"] for row in logged[4:]} == {"refine"}
+    assert [row["gate"] for row in logged[:4]] == ["compile", "compile", "", ""]
+    assert [row["reward"] for row in logged[:4]] == [-1, -1, 1, 1]
     assert summary["right"]["successes"] == 2 and summary["score"]["value"] == 1.0
     good = next(a for a in summary["advice"] if a["body"] == GOOD)
     # once every kernel has what it brings, it brings nothing more and sinks: what counts is how high it rose
     highest = {}
-    for row in told[4:]:
+    for row in logged[4:]:
         for item in row["advice"]:
             highest[item["id"]] = max(highest.get(item["id"], 0.0), row["values"][item["id"]])
     assert good["gains"] == 2 and highest.pop(good["id"]) > 1.05 > 1.0 >= max(highest.values())
-    wrong = [row for row in told if row["phase"] == "refine" and row["gate"]]
+    wrong = [row for row in logged if row["phase"] == "refine" and row["gate"]]
     assert all(row["reward"] == -1 for row in wrong)
 
 
@@ -73,12 +73,12 @@ def test_the_world_of_naive_kernels_begins_with_them_and_they_get_faster(tmp_pat
     said = io.StringIO()
     with folder:
         summary = evokernel.run(config, folder, Live(plain=True, stream=said), model=Writer())
-    told = rows(tmp_path / "run")
-    assert {row["phase"] for row in told} == {"refine"} and [row["start"] for row in told[:2]] == [0, 0]
-    assert told[0]["best_before"] == 1.0 and summary["faster"]["successes"] == 2
+    logged = rows(tmp_path / "run")
+    assert {row["phase"] for row in logged} == {"refine"} and [row["start"] for row in logged[:2]] == [0, 0]
+    assert logged[0]["best_before"] == 1.0 and summary["faster"]["successes"] == 2
     assert "begins with its naive kernel" in said.getvalue() and "from naive C" in said.getvalue()
     page = write_report(tmp_path / "run").read_text()
-    assert all(f"attempt {row['attempt']}, refine" in page for row in told)
+    assert all(f"attempt {row['attempt']}, refine" in page for row in logged)
 
 
 def test_a_run_from_naive_kernels_goes_on_with_the_same_start_points(tmp_path, quick):
@@ -120,12 +120,12 @@ def test_where_a_right_kernel_is_there_nothing_can_be_drafted(tmp_path, quick):
 
 def test_values_are_of_a_stage_and_of_what_was_shown(tmp_path, quick):
     played(tmp_path / "run", epsilon=0.0)
-    told = rows(tmp_path / "run")
+    logged = rows(tmp_path / "run")
     with Memory(tmp_path / "run" / "memory.db") as memory:
         items = {item.id: item for item in memory.items()}
         assert {"template", "practice", "trace", "failure", "start"} <= {item.kind for item in items.values()}
         by_stage = {}
-        for row in told:
+        for row in logged:
             for id_ in row["values"]:
                 by_stage.setdefault(id_, set()).add(row["phase"])
         for id_, stages in by_stage.items():
@@ -243,8 +243,8 @@ def test_a_compiler_that_vanishes_is_no_fault_of_the_programs(tmp_path, quick, m
     monkeypatch.setattr(kernels, "compiled", kernels_build.compiled)  # every time
     with pytest.raises(EnvError, match=r"(?s)attempts at the last programs broke.*nothing compiles C any more"):
         played(tmp_path / "run", Removes())
-    told = rows(tmp_path / "run")
-    assert {row["gate"] for row in told[5:]} == {"harness"} and not any(row["valid"] for row in told[5:])
+    logged = rows(tmp_path / "run")
+    assert {row["gate"] for row in logged[5:]} == {"harness"} and not any(row["valid"] for row in logged[5:])
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert not any("any more" in item.body for item in memory.items())
 
@@ -279,12 +279,12 @@ def test_what_was_learned_is_handed_on_without_what_it_holds_of_the_same_kernels
 def test_the_controls(tmp_path, quick, arm):
     model = Writer()
     summary = played(tmp_path / "run", model, **arm)
-    told = rows(tmp_path / "run")
-    assert {row["phase"] for row in told} == ({"draft"} if arm.get("refine") is False else {"draft", "refine"})
+    logged = rows(tmp_path / "run")
+    assert {row["phase"] for row in logged} == ({"draft"} if arm.get("refine") is False else {"draft", "refine"})
     if arm["select"] == "none":
-        assert not summary["advice"] and not any(row["values"] for row in told)
+        assert not summary["advice"] and not any(row["values"] for row in logged)
     if arm["select"] in ("random", "similar"):
-        assert summary["advice"] and not any(row["values"] for row in told)
+        assert summary["advice"] and not any(row["values"] for row in logged)
     if arm.get("refine") is False:
         assert not any("The last try failed" in prompt for prompt in model.prompts)
     if "lesson" in arm:
@@ -306,8 +306,8 @@ def test_a_sandbox_that_always_fails_ends_the_run_and_changes_no_value(tmp_path,
     monkeypatch.setattr(kernels.Bench, "_reference", lambda *_: (b"", 1))
     with pytest.raises(EnvError, match=r"(?s)3 of 3 attempts at the last programs broke.*no process starts"):
         played(tmp_path / "run", Scripted({"*": BY_NAME["dot"].source}))
-    told = rows(tmp_path / "run")
-    assert [(row["gate"], row["valid"], row["error"]) for row in told] == [("harness", 0, "no process starts")] * 3
+    logged = rows(tmp_path / "run")
+    assert [(row["gate"], row["valid"], row["error"]) for row in logged] == [("harness", 0, "no process starts")] * 3
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert all(item.n == 0 for item in memory.items())
 
@@ -326,12 +326,12 @@ def test_an_attempt_that_the_world_breaks_costs_that_attempt(tmp_path, quick, mo
     config, folder = begin(tmp_path / "run")
     with folder:
         summary = evokernel.run(config, folder, Live(plain=True, stream=out), model=Writer())
-    told = rows(tmp_path / "run")
-    assert [row["step"] for row in told if not row["valid"]] == [3, 8] and len(told) == 16
-    assert all("the machine hiccups" in row["error"] for row in told if not row["valid"])
+    logged = rows(tmp_path / "run")
+    assert [row["step"] for row in logged if not row["valid"]] == [3, 8] and len(logged) == 16
+    assert all("the machine hiccups" in row["error"] for row in logged if not row["valid"])
     assert out.getvalue().count("broke") == 2 and "not judged: the machine hiccups" in out.getvalue()
     assert summary["right"]["successes"] == 2
-    judged = Counter((item["id"], row["phase"]) for row in told if row["valid"] for item in row["advice"])
+    judged = Counter((item["id"], row["phase"]) for row in logged if row["valid"] for item in row["advice"])
     assert judged and {(one["id"], one["stage"]): one["shown"] for one in summary["advice"]} == judged
     with Memory(tmp_path / "run" / "memory.db") as memory:
         assert not any("hiccups" in item.body for item in memory.items())
@@ -366,10 +366,10 @@ def test_a_kernel_that_nobody_can_judge_is_left_out_and_the_run_goes_on(tmp_path
     folder = begin(tmp_path / "run")[1]
     with folder:
         summary = evokernel.run(config, folder, Live(plain=True, stream=out), model=Scripted({"*": CUBE}))
-    told = rows(tmp_path / "run")
-    tried = {name: [row["valid"] for row in told if row["kernel"] == name] for name in config.kernels}
+    logged = rows(tmp_path / "run")
+    tried = {name: [row["valid"] for row in logged if row["kernel"] == name] for name in config.kernels}
     assert tried == {"one": [0] * 3, "two": [0] * 3, "three": [0] * 3, "four": [1] * 5}
-    assert [row["step"] for row in told if row["kernel"] == "four"] == [4, 8, 12, 16, 20]
+    assert [row["step"] for row in logged if row["kernel"] == "four"] == [4, 8, 12, 16, 20]
     said = out.getvalue()
     assert said.count("is left out") == 3 and "mine.py, line 8, in away" in said and "goes on with the other" in said
     assert summary["right"] | {"ci95": 0} == {"n": 1, "successes": 1, "rate": 1.0, "ci95": 0} and summary["judged"] == 1

@@ -123,8 +123,8 @@ def test_only_as_many_tasks_are_drawn_as_groups_are_missing():
 
         return SimpleNamespace(config=SimpleNamespace(prompts=prompts, group=2), collect=collect)
 
-    episodes, out_E, told = collect_differing(run(3), 3)
-    assert told == {"draws": 3.0, "differing": 3.0} and [len(which) // 2 for which in asked] == [3, 2, 1]
+    episodes, out_E, result = collect_differing(run(3), 3)
+    assert result == {"draws": 3.0, "differing": 3.0} and [len(which) // 2 for which in asked] == [3, 2, 1]
     assert {e.group for e, out in zip(episodes, out_E, strict=True) if not out} == {"b", "c", "e"}
     assert len(episodes) == 12, "what differs is kept and not drawn again"
     assert collect_differing(run(2), 3)[2] == {"draws": 2.0, "differing": 2.0}
@@ -208,8 +208,8 @@ def test_a_step_in_which_nothing_was_decided_changes_nothing():
     ledger.set("step", [0.5, -0.5])
     for objective in (CHOICES["grpo"].loss, CHOICES["clip_cov"].loss):
         batch = token_batch(episodes, ledger, level="step").with_reference(judge)
-        told = improve(objective, batch, judge, torch.optim.SGD([weight], lr=1.0), micro_tokens=3)
-        assert weight.item() == 1.0 and told["grad_norm"] == 0.0
+        metrics = improve(objective, batch, judge, torch.optim.SGD([weight], lr=1.0), micro_tokens=3)
+        assert weight.item() == 1.0 and metrics["grad_norm"] == 0.0
 
 
 # ------------------------------------------------------------------------------------------------ hapo
@@ -417,5 +417,5 @@ def test_only_the_planner_learns_and_the_frozen_base_acts(run_of):
     assert scored.tolist() == [agent == "planner" for agent in agents]
     assert (folder.path / "model" / "adapter_config.json").exists()
     with Live(plain=True) as live:
-        told = import_module("evolvent.algos.flow_grpo").evaluate(folder, live, 2)
-    assert told["n"] == 1 and told["sampled"]["n"] == 2 and json.dumps(told)
+        evaluated = import_module("evolvent.algos.flow_grpo").evaluate(folder, live, 2)
+    assert evaluated["n"] == 1 and evaluated["sampled"]["n"] == 2 and json.dumps(evaluated)

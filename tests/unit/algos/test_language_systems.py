@@ -69,9 +69,9 @@ def test_a_killed_run_goes_on_to_the_same_numbers(name, folder, tmp_path):
 def test_what_was_learned_is_evaluated_frozen(name, folder, tmp_path):
     want = start(name, settings(name, folder), tmp_path / "run")
     with Live(plain=True) as live:
-        told = catalogue.system(name).evaluate()(RunFolder.open(tmp_path / "run"), live, 2)
-    assert told["greedy"]["value"] == want["greedy"]["value"] and told["sampled"]["n"] == 2
-    assert told["n"] == told["tasks"] == (2 if name == "marft" else 1)  # the microwave is one task
+        evaluated = catalogue.system(name).evaluate()(RunFolder.open(tmp_path / "run"), live, 2)
+    assert evaluated["greedy"]["value"] == want["greedy"]["value"] and evaluated["sampled"]["n"] == 2
+    assert evaluated["n"] == evaluated["tasks"] == (2 if name == "marft" else 1)  # the microwave is one task
 
 
 # ---------------------------------------------------------------------------------------------------- ETPO
@@ -99,7 +99,7 @@ def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
     for _ in range(80):
         values.note(episodes)
         ledger = token_soft_bellman.assign(episodes, rule)
-        told = values.learn(episodes, ledger, optimizer, epochs=1, minibatches=1, generator=generator)
+        metrics = values.learn(episodes, ledger, optimizer, epochs=1, minibatches=1, generator=generator)
 
     def probabilities(adapter):
         table = [Row(context, ids, tuple(actions)) for ids in actions]
@@ -110,8 +110,8 @@ def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
     np.testing.assert_allclose(probabilities("policy"), tilted / tilted.sum(), atol=0.02)
     best = beta * np.log(tilted.sum())
     assert episodes[0].notes["value"][0] == pytest.approx(best, abs=0.03)
-    assert told["kl_ref"] > 0.01
-    assert told["soft_value"] > 0
+    assert metrics["kl_ref"] > 0.01
+    assert metrics["soft_value"] > 0
 
 
 def test_a_forced_token_is_worth_what_it_leads_to(folder):
@@ -215,8 +215,8 @@ def test_archer_learns_what_is_worth_more(folder):
         model.encode("c" if b"?" not in model.decode(s.context).encode() else "ab"[i % 2]) for i, s in enumerate(drawn)
     ]
     for _ in range(12):
-        told = critics.learn(drawn, said, passes=10, batch=8, generator=generator)
-    assert told["q_loss"] < 0.01
+        metrics = critics.learn(drawn, said, passes=10, batch=8, generator=generator)
+    assert metrics["q_loss"] < 0.01
     critics.note(episodes[:2])
     low, high = (e.notes["q1"] for e in episodes[:2])
     np.testing.assert_allclose([low[0], high[0], low[1], high[1]], [0.0, 0.5, 0.0, 1.0], atol=0.12)
@@ -316,10 +316,10 @@ def test_the_margin_of_recorded_pairs_rises(name, beta, style, folder, tmp_path)
         name, folder, updates=8, env=SUM, pairs=pairs, prompts=4, beta=beta, lr=0.02, plan={"style": style}, **more
     )
     start(name, config, tmp_path / "run")
-    told = [row for row in stable(tmp_path / "run") if "update" in row]
-    assert told[0]["margin"] == pytest.approx(0.0, abs=1e-5)
-    assert told[-1]["margin"] > 0.5 and told[-1]["accuracy"] >= 0.75
-    assert all("gap" not in row for row in told)  # nobody here sampled them
+    logged = [row for row in stable(tmp_path / "run") if "update" in row]
+    assert logged[0]["margin"] == pytest.approx(0.0, abs=1e-5)
+    assert logged[-1]["margin"] > 0.5 and logged[-1]["accuracy"] >= 0.75
+    assert all("gap" not in row for row in logged)  # nobody here sampled them
     assert {row["sampled_per_s"] for row in RunFolder.open(tmp_path / "run").read_metrics() if "update" in row} == {0.0}
 
 
@@ -395,8 +395,8 @@ def test_attempts_of_a_run_are_pairs_for_another(folder, tmp_path):
     start("dpo", settings("dpo", folder, updates=2, group=6, plan={"record": 99}), tmp_path / "first")
     some = settings("dpo", folder, updates=3, pairs=str(tmp_path / "first"))
     start("dpo", some, tmp_path / "second")
-    told = [row for row in stable(tmp_path / "second") if "update" in row]
-    assert told[0]["compared"] >= 2 and told[-1]["margin"] > told[0]["margin"]
+    logged = [row for row in stable(tmp_path / "second") if "update" in row]
+    assert logged[0]["compared"] >= 2 and logged[-1]["margin"] > logged[0]["margin"]
     start("tgdpo", settings("tgdpo", folder, reward_from=str(tmp_path / "first")), tmp_path / "third")
     assert {row["stage"] for row in stable(tmp_path / "third") if "update" in row} == {2.0}
     before, after = weights(tmp_path / "first", ""), weights(tmp_path / "third", "reward")
@@ -404,12 +404,12 @@ def test_attempts_of_a_run_are_pairs_for_another(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [("", "nothing to compare"), ("not json\n", "not JSON"), ('{"prompt": "a", "chosen": "b"}\n', "not a pair")],
 )
-def test_pairs_that_cannot_be_read(text, told, folder, tmp_path):
+def test_pairs_that_cannot_be_read(text, message, folder, tmp_path):
     (tmp_path / "pairs.jsonl").write_text(text, encoding="utf-8")
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=message):
         start("dpo", settings("dpo", folder, pairs=str(tmp_path / "pairs.jsonl")), tmp_path / "run")
 
 

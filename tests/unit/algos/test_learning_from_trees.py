@@ -106,7 +106,7 @@ def test_training_tasks_are_searched_where_that_is_asked_for(searched):
 @pytest.mark.parametrize("objective", ["rloo", "gspo"])
 def test_a_policy_gradient_learns_from_recorded_trees(objective, writer, searched, tmp_path):
     """Twelve updates on trees of eight tasks; three lines drawn at random are right once in eight."""
-    told, rows = trained(
+    result, rows = trained(
         writer,
         tmp_path / "run",
         "policy_gradient",
@@ -123,12 +123,12 @@ def test_a_policy_gradient_learns_from_recorded_trees(objective, writer, searche
         "--prompts",
         "8",
     )
-    assert told["before"]["success_mean"] == 0.0 and told["sampled"]["success_mean"] > 0.5
+    assert result["before"]["success_mean"] == 0.0 and result["sampled"]["success_mean"] > 0.5
     assert len(rows) == 12 and rows[0]["return"] == rows[-1]["return"]  # the same attempts, none of its own
 
 
 def test_preferences_among_siblings_are_learned(writer, searched, tmp_path):
-    told, rows = trained(
+    result, rows = trained(
         writer,
         tmp_path / "run",
         "dpo",
@@ -146,7 +146,7 @@ def test_preferences_among_siblings_are_learned(writer, searched, tmp_path):
         "20",
     )
     assert rows[0]["margin"] == pytest.approx(0.0, abs=1e-5) and rows[-1]["margin"] > 1.0
-    assert told["before"]["success_mean"] == 0.0 and told["sampled"]["success_mean"] > 0.5
+    assert result["before"]["success_mean"] == 0.0 and result["sampled"]["success_mean"] > 0.5
 
 
 def test_pairs_in_words_are_the_same_pairs(writer, searched, tmp_path, capsys):
@@ -164,9 +164,9 @@ def test_pairs_in_words_are_the_same_pairs(writer, searched, tmp_path, capsys):
             assert one.token_ids.tolist() == other.token_ids.tolist() and one.total_reward == other.total_reward
 
 
-def _attempts(*told):
+def _attempts(*given):
     out = list[Episode]()
-    for words, reward in told:
+    for words, reward in given:
         out.append(Episode("t", group="g"))
         for t, word in enumerate(words):
             out[-1].observe(f"see {t}", token_ids=[t])
@@ -176,7 +176,7 @@ def _attempts(*told):
     return out
 
 
-def test_siblings_are_told_apart_by_what_followed_them():
+def test_siblings_are_distinguished_by_what_followed_them():
     """At the task two went a (one was right), one b; behind a they parted."""
     attempts = _attempts(("ax", 1.0), ("ay", 0.0), ("bx", 0.0))
     pairs = [[(list(one.nodes)[-1].text, one.total_reward) for one in pair] for pair in siblings([attempts])]
@@ -215,7 +215,7 @@ def _shares(tree, episode):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("policy_gradient", "--recorded", "nowhere"), "no such file"),
         (("policy_gradient", "--recorded", "{pairs}"), "pairs in words"),
@@ -225,7 +225,7 @@ def _shares(tree, episode):
         (("dpo", "--pairs", "{alone}", "--compare", "siblings"), "went apart in one state"),
     ],
 )
-def test_what_cannot_be_learned_from_is_said(words, told, writer, searched, tmp_path, capsys):
+def test_what_cannot_be_learned_from_is_said(words, message, writer, searched, tmp_path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n', encoding="utf-8")
     alone = tmp_path / "alone.jsonl"
@@ -233,7 +233,7 @@ def test_what_cannot_be_learned_from_is_said(words, told, writer, searched, tmp_
     words = [word.format(pairs=pairs, trees=searched, alone=alone) for word in words]
     with pytest.raises(SystemExit) as stopped:
         main(["run", *words, "--env", ENV, "--model", writer, "--out", str(tmp_path / "run"), "--plain"])
-    assert stopped.value.code == 2 and told in capsys.readouterr().err
+    assert stopped.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_all_recorded_attempts_are_found(searched):

@@ -89,8 +89,8 @@ class Writer(Scripted):
             return " I gave no ending.\nAnd more."
         if "any such trouble" in prompt:
             return " Look at the end: names end in something."
-        told = re.search(rf"Guide The ending of {kind}:\n(?:.+\n)+", prompt)
-        if told or "The last try failed: I gave no ending." in prompt:
+        match = re.search(rf"Guide The ending of {kind}:\n(?:.+\n)+", prompt)
+        if match or "The last try failed: I gave no ending." in prompt:
             return f" {word}{ENDS[kind]}\n"
         return f" {word}\n"
 
@@ -167,9 +167,9 @@ def test_a_second_try_is_hotter_has_the_analysis_and_no_guide(tmp_path):
 
 
 def test_what_a_reviewer_hands_over_after_the_last_try_makes_the_guide_item(tmp_path):
-    told = run(tmp_path, env=own(tmp_path) + ",reviewed=true", retry=False, passes=1)
-    assert told["stores"][PROCEDURE] == 2 and told["score"]["value"] == 1.0
-    stream = next(one for one in told["passes"])
+    result = run(tmp_path, env=own(tmp_path) + ",reviewed=true", retry=False, passes=1)
+    assert result["stores"][PROCEDURE] == 2 and result["score"]["value"] == 1.0
+    stream = next(one for one in result["passes"])
     assert stream["successes"] == 4, "the first word of each house was wrong, and stays so in the account"
     with Memory(tmp_path / "run" / "memory.db") as memory:
         sources = {item.source for item in memory.items(None)}

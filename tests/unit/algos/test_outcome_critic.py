@@ -60,8 +60,8 @@ def test_it_learns_which_token_gives_the_outcome_away():
     after = one.learn(one.note(batch), epochs=300, minibatches=2, grad_clip=1.0, generator=generator)
     assert after["outcome_loss"] < 0.75 * before["outcome_loss"]  # the shared token tells nothing
     one.note(batch)
-    told, shared = zip(*(e.notes["outcome_p"].tolist() for e in batch), strict=True)
-    assert min(told) > 0.9 and max(shared) < 0.5
+    result, shared = zip(*(e.notes["outcome_p"].tolist() for e in batch), strict=True)
+    assert min(result) > 0.9 and max(shared) < 0.5
     last = one.learn(one.note(batch), epochs=1, minibatches=1, grad_clip=1.0, generator=generator)
     assert last["outcome_right"] >= 0.5
 
@@ -76,8 +76,8 @@ def test_it_learns_nothing_of_an_attempt_that_is_not_valid_and_cuts_long_situati
     seen = one.note([e])
     assert [len(row.context) + len(row.tokens) for row in rows] == [4] and rows[0].context.tolist() == [6]
     generator = torch.Generator().manual_seed(0)
-    told = one.learn(seen, epochs=2, minibatches=1, grad_clip=1.0, generator=generator)
-    assert told == {"outcome_loss": 0.0, "outcome_right": 0.0}
+    metrics = one.learn(seen, epochs=2, minibatches=1, grad_clip=1.0, generator=generator)
+    assert metrics == {"outcome_loss": 0.0, "outcome_right": 0.0}
 
 
 def test_a_critic_goes_on_where_it_stopped():

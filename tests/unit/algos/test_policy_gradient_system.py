@@ -67,9 +67,9 @@ def test_every_rule_trains_or_says_what_it_needs(name, model, tmp_path, monkeypa
     load = embedders.load
     monkeypatch.setattr(embedders, "load", lambda *_, **__: load("hash"))
     if name in REFUSED:
-        with pytest.raises(BadInput) as told:
+        with pytest.raises(BadInput) as caught:
             play(tmp_path / "run", model, rule=name, **MORE.get(name, {}))
-        assert re.search(REFUSED[name], str(told.value), re.S)
+        assert re.search(REFUSED[name], str(caught.value), re.S)
         return
     rows, summary = play(tmp_path / "run", model, rule=name, **MORE.get(name, {}))
     assert summary["algo"] == "policy_gradient" and len(rows) == 2
@@ -147,7 +147,7 @@ def test_a_choice_of_your_own_that_takes_something_else_is_refused_at_once(tmp_p
             objective_named("grpo", (f"{axis}={tmp_path}/mine.py{name}",))
 
 
-def test_a_choice_of_your_own_that_fails_is_told_with_its_line(tmp_path):
+def test_a_choice_of_your_own_that_fails_is_reported_with_its_line(tmp_path):
     (tmp_path / "mine.py").write_text("def keep(objective, now):\n    return now.nothing\n")
     chosen = objective_named("dapo", (f"keep={tmp_path}/mine.py",))
     units = Units(*(torch.tensor([0, 0, 1]) for _ in range(6)), torch.tensor([1.0, -1.0, 2.0]), torch.zeros(3))
@@ -174,9 +174,9 @@ def test_a_critic_of_how_attempts_end_learns_beside_the_policy(rule, loss, judge
     (tmp_path / "graded_letters.py").write_text(
         "from dataclasses import replace\nimport letters_env\n\n"
         "class Graded(letters_env.Letters):\n    def step(self, action):\n        turn = super().step(action)\n"
-        '        told = {"compiles": float(len(action) % 2), "runs": float("a" in action), "correct": turn.reward}\n'
-        '        told["share"] = (len(action) % 4) / 4\n'
-        '        return replace(turn, info=dict(turn.info) | {"rewards": told})\n\n'
+        '        rewards = {"compiles": float(len(action) % 2), "runs": float("a" in action), "correct": turn.reward}\n'
+        '        rewards["share"] = (len(action) % 4) / 4\n'
+        '        return replace(turn, info=dict(turn.info) | {"rewards": rewards})\n\n'
         "def make():\n    return Graded()\n"
     )
     env = f"{tmp_path / 'graded_letters.py'}:make"

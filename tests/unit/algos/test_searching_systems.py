@@ -90,8 +90,8 @@ def test_the_control_of_ts_llm_learns_from_samples_alone(folder, tmp_path):
 @pytest.mark.slow
 def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
     start("openr", settings("openr", writer, how="grpo", updates=12, prompts=8, seed=0), tmp_path / "run")
-    told = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
-    assert told["bisected"] > 0 and told["value_auc"] > 0.9
+    data = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
+    assert data["bisected"] > 0 and data["value_auc"] > 0.9
     model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
     prm = SearchValue.load(model, tmp_path / "run" / "prm")
     asked = [model.encode(f"Ask: 777\nSay: {said}\n\n") for said in ("a\na\na", "a\nb\na", "b\na\na")]
@@ -105,8 +105,8 @@ def test_openr_finds_the_wrong_lines_and_pays_the_right_ones(writer, tmp_path):
 def test_labels_by_the_schedule_of_medss_take_fewer_samples(writer, tmp_path):
     config = settings("openr", writer, samples=(8, 2), labels="soft", how="grpo", updates=1, questions=4)
     start("openr", config, tmp_path / "run")
-    told = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
-    assert 2 * told["estimates"] <= told["samples"] < 8 * told["estimates"] and told["bisected"] > 0
+    data = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
+    assert 2 * data["estimates"] <= data["samples"] < 8 * data["estimates"] and data["bisected"] > 0
     assert from_json(openr.Config, RunFolder.open(tmp_path / "run").config).samples == (8, 2)  # as --resume reads it
     with pytest.raises(BadInput, match="samples of a state"):
         start("openr", settings("openr", "nothing", samples=(2, 8)), tmp_path / "refused")
@@ -116,8 +116,8 @@ def test_labels_by_the_schedule_of_medss_take_fewer_samples(writer, tmp_path):
 def test_a_process_model_learns_from_lines_that_were_changed(writer, tmp_path):
     config = settings("openr", writer, how="tppo", labels="mutants", updates=1)
     start("openr", config, tmp_path / "run")
-    told = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
-    assert told["states"] == 72 and told["right"] == 36 and told["questions"] == 12 and "tokens" not in told
+    data = json.loads((tmp_path / "run" / "prm_labels.json").read_text())
+    assert data["states"] == 72 and data["right"] == 36 and data["questions"] == 12 and "tokens" not in data
     model = language.load(str(tmp_path / "run" / "model"), dtype="float32")
     prm = SearchValue.load(model, tmp_path / "run" / "prm")
     asked = [model.encode(f"Ask: 777\nSay: {said}\n\n") for said in ("a\na\na", "a\na\nb")]

@@ -103,7 +103,7 @@ def test_the_winner_gets_what_the_loser_pays(said, paid, kinds):
     assert episode.rewards_T.tolist() == paid
     assert {kind: reward_total(episode, kind) for kind in episode.rewards_by_kind} == kinds
     if len(shown) == 2:
-        assert step.right in shown[0].prompt and step.right not in shown[1].prompt  # the critic is told no solution
+        assert step.right in shown[0].prompt and step.right not in shown[1].prompt  # the critic sees no solution
 
 
 def test_steps_of_a_chain_have_wrong_ones_that_its_check_refuses():
@@ -118,9 +118,9 @@ def test_held_out_steps_are_right_and_wrong_about_as_often():
     world, won = Judging(chain.make(4, digits=1)), {"right_steps": 0, "wrong_steps": 0}
     for task in world.tasks("heldout", 60, 0):
         world.reset(task)
-        told = world.step("Correct").info["rewards"]
-        won[next(iter(told))] += 1
-        assert told["accepted"] == 1.0 and told.get("right_steps", 0.0) == 1.0 - ("wrong_steps" in told)
+        rewards = world.step("Correct").info["rewards"]
+        won[next(iter(rewards))] += 1
+        assert rewards["accepted"] == 1.0 and rewards.get("right_steps", 0.0) == 1.0 - ("wrong_steps" in rewards)
     assert min(won.values()) >= 20
 
 
@@ -145,9 +145,9 @@ def test_a_critic_learns_right_and_wrong_steps_apart_and_self_play_keeps_it(writ
 
 @pytest.mark.parametrize(("accepted", "warned"), [(0.97, True), (0.03, True), (0.6, False)])
 def test_one_word_for_nearly_all_steps_is_said(writer, tmp_path, monkeypatch, accepted, warned):
-    told = spc._told
+    measured = spc._measured
     monkeypatch.setattr(spc, "_improve", lambda *args, **more: {"updates": 0.0})
-    monkeypatch.setattr(spc, "_told", lambda games: (told(games)[0], accepted))
+    monkeypatch.setattr(spc, "_measured", lambda games: (measured(games)[0], accepted))
     folder, _, found = started("spc", settings(writer), tmp_path / "run")
     said = [warning for row in rows(folder) for warning in row.get("warnings", ())]
     assert found["policy_updates"] == 0

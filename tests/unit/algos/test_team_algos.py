@@ -69,19 +69,19 @@ def test_happo_ends_with_the_joint_ratio(kind):
     torch.testing.assert_close(joint_ratio(actors, batch), torch.ones(T * B), atol=1e-5, rtol=0)  # before: no change
     adams = [torch.optim.Adam(actors.parameters_of(i), lr=3e-3) for i in range(A)]
     config = happo.Config(minibatches=3)
-    factor, told = happo.improve_in_turn(config, actors, adams, batch, adv, gen)
+    factor, metrics = happo.improve_in_turn(config, actors, adams, batch, adv, gen)
     torch.testing.assert_close(factor, joint_ratio(actors, batch), atol=1e-5, rtol=1e-4)
     assert factor.std() > 0.01
-    assert told["factor_sd"] == pytest.approx(factor.std(unbiased=False).item())
+    assert metrics["factor_sd"] == pytest.approx(factor.std(unbiased=False).item())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_hatrpo_ends_with_the_joint_ratio(kind):
     actors, batch, adv, gen = rolled_out(kind)
-    factor, told = hatrpo.improve_in_turn(hatrpo.Config(), actors, batch, adv, gen)
+    factor, metrics = hatrpo.improve_in_turn(hatrpo.Config(), actors, batch, adv, gen)
     torch.testing.assert_close(factor, joint_ratio(actors, batch), atol=1e-5, rtol=1e-4)
     assert factor.std() > 0.01
-    assert told["kl_max"] <= 0.01
+    assert metrics["kl_max"] <= 0.01
 
 
 def true_kl(old, new, own, kind, agent):

@@ -145,7 +145,7 @@ def test_steps_found_by_thought_solve_what_nothing_else_does(tmp_path):
     assert last.count("Example.") == 2, "one example of each trajectory"
 
 
-def test_trajectories_that_do_not_fit_are_told(tmp_path, capsys):
+def test_trajectories_that_do_not_fit_are_reported(tmp_path, capsys):
     run(tmp_path, "short", chars=300)
     assert "3 of 3 trajectories are longer than --chars 300 (the longest: " in capsys.readouterr().out
     run(tmp_path, "long")
@@ -175,8 +175,8 @@ def test_a_run_that_is_killed_between_thoughts_goes_on_and_asks_for_none_again(t
     again = Copier()
     run(tmp_path, model=again, resume=True)
     assert stable(tmp_path / "run") == stable(tmp_path / "whole")
-    told = [[prompt for prompt in model.prompts if prompt.startswith(trad.HEAD)] for model in (killed, again, whole)]
-    assert told[0] + told[1] == told[2]
+    found = [[prompt for prompt in model.prompts if prompt.startswith(trad.HEAD)] for model in (killed, again, whole)]
+    assert found[0] + found[1] == found[2]
     libraries = []
     for name in ("run", "whole"):
         with Memory(tmp_path / name / "memory.db") as memory:
@@ -188,8 +188,8 @@ def test_evaluation_of_a_run_is_with_the_steps_frozen(tmp_path, monkeypatch):
     run(tmp_path)
     monkeypatch.setattr("evolvent.models.load", lambda name, progress=None: Copier())
     with RunFolder.open(tmp_path / "run") as folder, Live(plain=True) as live:
-        told = trad.evaluate(folder, live, 2)
-    assert told["successes"] == 2 and told["n"] == 2
+        evaluated = trad.evaluate(folder, live, 2)
+    assert evaluated["successes"] == 2 and evaluated["n"] == 2
 
 
 def test_through_the_command_line(tmp_path, monkeypatch, capsys):
@@ -209,8 +209,10 @@ def test_through_the_command_line(tmp_path, monkeypatch, capsys):
         "2",
     ]
     main(["run", "trad", *words, "--out", "run", "--plain"])
-    told = capsys.readouterr()
-    assert "4 steps, 4 with a thought" in told.out + told.err and "\nafter: the same held-out tasks " in told.out
+    printed = capsys.readouterr()
+    assert (
+        "4 steps, 4 with a thought" in printed.out + printed.err and "\nafter: the same held-out tasks " in printed.out
+    )
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["algo"] == "trad" and summary["steps"] == 2 + 2 + 2
     assert "after: the same held-out tasks" in (tmp_path / "run" / "report.html").read_text()
@@ -243,7 +245,7 @@ def test_a_thought_that_stays_empty_is_asked_for_twice_and_its_step_cannot_be_fo
     assert steps["put the pen down"].key == "I know it."
 
 
-def test_a_model_that_never_thinks_is_shown_nothing_and_told_so(tmp_path):
+def test_a_model_that_never_thinks_is_shown_nothing_and_warned(tmp_path):
     summary = run(tmp_path, model=Copier(thinks=lambda prompt: ""))
     assert summary["experts"]["thoughts"] == 0 and summary["score"]["value"] == 0.0
 
@@ -288,14 +290,14 @@ def test_a_kind_of_task_that_no_expert_solved_is_refused_or_shown_the_others(tmp
         ("return tuple(", "raise EnvError('lost')\n        return tuple(", "lost"),
     ],
 )
-def test_experts_that_fail_are_told_and_without_any_the_run_ends(tmp_path, capsys, old, new, said):
+def test_experts_that_fail_are_reported_and_without_any_the_run_ends(tmp_path, capsys, old, new, said):
     edited(tmp_path, old, new)
     path = tmp_path / "shelves.py"
     path.write_text("from evolvent.core.errors import EnvError\n" + path.read_text())
     with pytest.raises(BadInput, match="no trajectory of an expert"):
         run(tmp_path)
-    told = capsys.readouterr()
-    assert said in told.out + told.err
+    printed = capsys.readouterr()
+    assert said in printed.out + printed.err
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["solved"] for row in rows[:3]] == [0, 0, 0] and said in rows[0]["error"]
 

@@ -39,8 +39,8 @@ def test_it_prints_writes_and_fails_when_a_check_does(tmp_path, capsys):
     assert "2.5" in capsys.readouterr().out and content["result"]["ratios"] == {"speed": 2.5}
     assert {"machine", "versions", "commit"} <= set(content)
     assert content["command"] == "python -m benchmarks.speed fake --seed 0"
-    told = refused(capsys, "fake", "--seed", "1", "--json", str(tmp_path / "c.json"))
-    assert "budget is not kept" in told.err and (tmp_path / "c.json").exists()
+    printed = refused(capsys, "fake", "--seed", "1", "--json", str(tmp_path / "c.json"))
+    assert "budget is not kept" in printed.err and (tmp_path / "c.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_what_cannot_be_measured_is_refused(capsys, words, said):
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
     for path in (tmp_path / "no" / "x.json", tmp_path):
-        told = refused(capsys, "fake", "--json", str(path))
-        assert "--json" in told.err and str(path) in told.err and not told.out
+        printed = refused(capsys, "fake", "--json", str(path))
+        assert "--json" in printed.err and str(path) in printed.err and not printed.out
 
 
 def test_from_the_root_of_the_repository_it_lists_what_there_is():
@@ -70,6 +70,6 @@ def test_from_the_root_of_the_repository_it_lists_what_there_is():
 
 
 def test_a_page_shows_the_command_of_an_older_file_with_the_one_of_today():
-    told = speed.command_of({"command": "evolvent bench marl --seed 0"})
-    assert told == "`evolvent bench marl --seed 0` (now `python -m benchmarks.speed marl --seed 0`)"
+    command = speed.command_of({"command": "evolvent bench marl --seed 0"})
+    assert command == "`evolvent bench marl --seed 0` (now `python -m benchmarks.speed marl --seed 0`)"
     assert speed.command_of({"command": "python -m benchmarks.speed marl"}) == "`python -m benchmarks.speed marl`"

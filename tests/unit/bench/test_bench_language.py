@@ -63,7 +63,7 @@ def test_prompts_differ_and_rewards_do():
 
 
 def test_the_memory_of_a_fresh_process_is_its_own():
-    block = np.ones(10**8)  # 0.8 GB here must not be told of a process that is started now
+    block = np.ones(10**8)  # 0.8 GB here must not be counted for a process that is started now
     code = FRESH + "from benchmarks.speed._language_memory import highest; print(highest())"
     other = float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     assert block.nbytes / 1e9 < highest() and 0.0 < other < highest() - 0.5

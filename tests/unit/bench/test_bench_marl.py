@@ -87,7 +87,7 @@ def test_a_whole_run_is_measured_between_stretches_of_random_actions():
     from evolvent.algos import mat
 
     config = mat.Config(env="spread:n=2", envs=4, horizon=3, epochs=1)
-    told = whole.against_random(mat, config, lambda: whole.team_random("spread:n=2", 4, 3), 3, rounds=3)
-    assert told["random"] > told["collect"] > told["whole"] > 0
-    assert 0 < told["share_whole_cpu"] < 1
-    assert 0 < told["share_whole"] < told["share_collect"] < 1
+    result = whole.against_random(mat, config, lambda: whole.team_random("spread:n=2", 4, 3), 3, rounds=3)
+    assert result["random"] > result["collect"] > result["whole"] > 0
+    assert 0 < result["share_whole_cpu"] < 1
+    assert 0 < result["share_whole"] < result["share_collect"] < 1

@@ -74,10 +74,10 @@ def test_a_gate_shows_less_of_everything():
 
 def test_the_short_form_tells_what_was_measured(monkeypatch):
     monkeypatch.setattr(bench.embedders, "load", lambda: Hashing(64))
-    told = bench.run(sizes=(400,))
-    rates = told["details"][0]["rates"]
-    assert set(told["right_among_three"]) == {f"400 {name}" for name in ("cosine", "bm25", "fusion", "memory")}
-    assert told["right_first"]["400 memory"] == rates["400 memory"]["all"]["recall_at_1"]
-    assert told["checks"]["within_.97_of_the_best"] == (told["over_best"]["400"] >= 0.97)
+    result = bench.run(sizes=(400,))
+    rates = result["details"][0]["rates"]
+    assert set(result["right_among_three"]) == {f"400 {name}" for name in ("cosine", "bm25", "fusion", "memory")}
+    assert result["right_first"]["400 memory"] == rates["400 memory"]["all"]["recall_at_1"]
+    assert result["checks"]["within_.97_of_the_best"] == (result["over_best"]["400"] >= 0.97)
     shown = [rates["400 memory"][s]["shown"] for s in texts.NOTHING]
-    assert told["shown_where_nothing_fits"]["400 memory"] == pytest.approx(sum(shown) / 2, abs=0.006)
+    assert result["shown_where_nothing_fits"]["400 memory"] == pytest.approx(sum(shown) / 2, abs=0.006)

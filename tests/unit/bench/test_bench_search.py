@@ -14,7 +14,7 @@ folder = tiny_language.fixture(max_position_embeddings=1024)
 def test_batches_and_single_calls_grow_trees_of_one_kind(folder):
     result = search.run(tasks=2, simulations=12, model=f"train:{folder}", gguf="")
     kept, fresh = result["tokens"]["torch"], result["tokens"]["torch_nothing_kept"]
-    share, alone = (told["evaluated"] / told["prompt"] for told in (kept, fresh))
+    share, alone = (counts["evaluated"] / counts["prompt"] for counts in (kept, fresh))
     assert share < alone  # trees of the two differ by rounding alone
     assert result["prefix_reuse"]["torch"] == kept["cached"] / kept["prompt"]
     assert result["simulations_per_second"]["batch"] > 0

@@ -95,8 +95,8 @@ def test_arms_are_compared_at_the_tokens_of_the_cheapest():
     cheap = [["dot", 10, "compile", 0.0], ["dot", 10, "", 1.0]]
     dear = [["dot", 15, "", 1.0], ["dot", 15, "", 2.0]]
     cell = evokernel.cell_of(asked(kernels=["dot"]), "train", "none", 0) | {"commit": {"commit": {"id": "0" * 40}}}
-    told = evokernel_page._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
-    assert {cell[-1]: reached for cell, reached in told.items()} == {"none": (2, 1, 0), "refine": (1, 1, 0)}
+    facts = evokernel_page._equal([{**cell, "attempts": cheap}, {**cell, "arm": "refine", "attempts": dear}])
+    assert {cell[-1]: reached for cell, reached in facts.items()} == {"none": (2, 1, 0), "refine": (1, 1, 0)}
     assert evokernel_page._equal([{**cell, "attempts": cheap}]) == {}
 
 
@@ -157,11 +157,11 @@ def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_
     won, lost = [True] * 6, [False] * 6
     rows = [row("faster-transfer", "evokernel", seed, won) for seed in (0, 1)]
     rows += [row("faster-heldout", "random", seed, lost) for seed in (0, 1)]
-    told = [line.split(" | ") for line in evokernel_page._arms(rows) if " | `" in line]
-    assert len({line[1] for line in told}) == 2 and {line[0] for line in told} == {"| faster-heldout, 8, a"}
-    assert told[0][3:6] == [*["12 of 12, 100 % [76, 100]"] * 2, "–"] and told[0][-1] == " |"
-    assert told[0][7] == "2.00 (2.00–2.00)" and told[1][4] == "0 of 12, 0 % [0, 24]"
-    assert told[1][6:8] == ["1.00", "–"] and told[1][-1] == f"{2 / 2**12:.2g} |"
+    found = [line.split(" | ") for line in evokernel_page._arms(rows) if " | `" in line]
+    assert len({line[1] for line in found}) == 2 and {line[0] for line in found} == {"| faster-heldout, 8, a"}
+    assert found[0][3:6] == [*["12 of 12, 100 % [76, 100]"] * 2, "–"] and found[0][-1] == " |"
+    assert found[0][7] == "2.00 (2.00–2.00)" and found[1][4] == "0 of 12, 0 % [0, 24]"
+    assert found[1][6:8] == ["1.00", "–"] and found[1][-1] == f"{2 / 2**12:.2g} |"
 
 
 def test_rows_of_games_and_steps_say_what_ran_them():
@@ -169,8 +169,8 @@ def test_rows_of_games_and_steps_say_what_ran_them():
     import trad
 
     game = {"arm": "none", "seed": 1, "model": "m", "lineages": 2, "versions": 3, "iterations": 1}
-    told = "--model m --arms none --seeds 1 --lineages 2 --versions 3 --iterations 1"
-    assert creative_game.command(game) == f"python benchmarks/creative_game.py {told}"
+    text = "--model m --arms none --seeds 1 --lineages 2 --versions 3 --iterations 1"
+    assert creative_game.command(game) == f"python benchmarks/creative_game.py {text}"
     cell = {"world": "cooking", "arm": "thought", "seed": 0, "model": "m", "train": 4, "heldout": 3, "chars": 900}
     assert trad.command(cell).endswith("--train 4 --heldout 3 --chars 900")
 
@@ -191,9 +191,9 @@ def test_pages_of_all_seeds_of_an_arm_are_counted_together():
 
     rows = [row(0, 0.5, 4), row(1, 1.0, 4), row(2, 1.0, 4, creative_game.EARLIER[0])]
     (line,) = (one for one in creative_game.pooled(rows) if one.startswith("| `value`"))
-    told = line.strip("| ").split(" | ")
-    assert told[:3] == ["`value`", "0, 1", "8"] and told[-2:] == ["1 of 8", "0.75"]
-    assert [cell.partition(" [")[0] for cell in told[3:8]] == ["100 %", "75 %", "75 %", "50 %", "100 %"]
+    cells = line.strip("| ").split(" | ")
+    assert cells[:3] == ["`value`", "0, 1", "8"] and cells[-2:] == ["1 of 8", "0.75"]
+    assert [cell.partition(" [")[0] for cell in cells[3:8]] == ["100 %", "75 %", "75 %", "50 %", "100 %"]
 
 
 def test_a_cell_of_games_hands_its_model_over(tmp_path, monkeypatch):

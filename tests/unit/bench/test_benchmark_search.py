@@ -40,17 +40,17 @@ def test_several_seeds_stand_in_one_file_and_go_on(scripts, tmp_path, monkeypatc
         monkeypatch.setattr(sys, "argv", words)
         module.main()
     assert len(seen) == len(set(seen)) == 6 and [seed for seed, _ in seen] == [0, 0, 0, 1, 1, 1]
-    told = json.loads(out.read_text())["words"]
-    assert told["seeds"] == [0, 1] and told["ways"]["greedy"]["seeds"] == [0.0, 1.0]
-    assert told["ways"]["greedy"]["mean"] == 0.5 and told["ways"]["greedy"]["ci95"] == [0.0, 1.0]
-    page = "\n".join(scripts.search_pages.tasks_section({"words": told}))
+    data = json.loads(out.read_text())["words"]
+    assert data["seeds"] == [0, 1] and data["ways"]["greedy"]["seeds"] == [0.0, 1.0]
+    assert data["ways"]["greedy"]["mean"] == 0.5 and data["ways"]["greedy"]["ci95"] == [0.0, 1.0]
+    page = "\n".join(scripts.search_pages.tasks_section({"words": data}))
     assert "seeds 0, 1" in page and "| greedy | 50 % | [0, 100] | 1 |" in page and "| likeliest | 100 % |" in page
 
 
 def test_rows_of_one_seed_say_what_they_said(scripts):
     file = json.loads(scripts.search_pages.TASKS.read_text("utf-8"))
-    for told in file.values():  # written before there were several seeds
-        assert json.loads(json.dumps(scripts.search_tasks.table(told["rows"]))) == told["ways"]
+    for one in file.values():  # written before there were several seeds
+        assert json.loads(json.dumps(scripts.search_tasks.table(one["rows"]))) == one["ways"]
 
 
 @pytest.mark.parametrize(("name", "cost", "ways"), [("search_depth", "steps", 10), ("search_chores", "commands", 5)])

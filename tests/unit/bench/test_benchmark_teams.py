@@ -108,7 +108,7 @@ def test_a_table_says_iqm_mean_and_the_way(scripts):
     assert line.endswith("| 19.00 | 19.00 | 22.00 | 100 | 50 |")
 
 
-def test_variances_are_told_as_shares_of_that_with_the_value_baseline(scripts):
+def test_variances_are_reported_as_shares_of_that_with_the_value_baseline(scripts):
     _, marl_tables = scripts
     measured = [
         {"step": 1, "variance_none": 8.0, "variance_value": 2.0, "variance_coma": 2.0, "variance_optimal": 1.0},

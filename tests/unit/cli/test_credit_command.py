@@ -66,12 +66,12 @@ def test_every_rule_is_reached_or_says_what_is_missing(full, tmp_path, name, cap
             credit(*words)
         return
     credit(*words)
-    told = json.loads((tmp_path / "c.json").read_text())["rules"][0]
-    assert told["level"] == rule.LEVEL and told["units"] and name in capsys.readouterr().out
+    data = json.loads((tmp_path / "c.json").read_text())["rules"][0]
+    assert data["level"] == rule.LEVEL and data["units"] and name in capsys.readouterr().out
     ledger = applied(rule, _standing(rule), [*map(Episode.from_dict, RunFolder.open(full).read_episodes())], None)
-    assert told["total"] == pytest.approx(ledger.total(rule.LEVEL))
-    assert math.fsum(one["share"] for one in told["units"]) == pytest.approx(1.0)
-    assert [one["credit"] for one in told["units"]] == sorted((one["credit"] for one in told["units"]), reverse=True)
+    assert data["total"] == pytest.approx(ledger.total(rule.LEVEL))
+    assert math.fsum(one["share"] for one in data["units"]) == pytest.approx(1.0)
+    assert [one["credit"] for one in data["units"]] == sorted((one["credit"] for one in data["units"]), reverse=True)
 
 
 def _standing(rule):
@@ -80,7 +80,7 @@ def _standing(rule):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("step_gae", "needs a critic"),
         ("token_bad", "value"),
@@ -96,8 +96,8 @@ def _standing(rule):
         ("step_length_budget", "budget"),
     ],
 )
-def test_what_the_record_lacks_is_said(bare, name, told):
-    with pytest.raises(BadInput, match=told):
+def test_what_the_record_lacks_is_said(bare, name, message):
+    with pytest.raises(BadInput, match=message):
         credit(bare, "--rule", name, "--plain")
 
 
@@ -125,7 +125,7 @@ def test_a_page_is_drawn_unasked_and_the_report_leads_to_it(which, rule, request
     assert (folder / "other.html").exists() and not (folder / "credit.html").exists()
 
 
-def test_a_folder_that_cannot_be_written_to_is_told_after_the_tables(bare, monkeypatch, capsys):
+def test_a_folder_that_cannot_be_written_to_is_reported_after_the_tables(bare, monkeypatch, capsys):
     def refused(path, content):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -144,9 +144,9 @@ def test_settings_files_and_the_last_update(full, tmp_path, capsys):
     )
     for words in ((f"{tmp_path}/mine.py:assign,each=3",), (f"{tmp_path}/mine.py", "--rule-options", "each=3")):
         credit(full, "--rule", *words, "--last", "--json", tmp_path / "c.json", "--plain")
-        told = json.loads((tmp_path / "c.json").read_text())["rules"][0]
+        data = json.loads((tmp_path / "c.json").read_text())["rules"][0]
         n = sum(len(e.components) for e in sample_episodes()[7:])
-        assert told["total"] == 3.0 * n and {one["unit"] for one in told["units"]} == {"planner", "critic"}
+        assert data["total"] == 3.0 * n and {one["unit"] for one in data["units"]} == {"planner", "critic"}
     with pytest.raises(BadInput, match="did you mean 'each'"):
         credit(full, "--rule", f"{tmp_path}/mine.py", "--rule-options", "eech=3", "--plain")
 

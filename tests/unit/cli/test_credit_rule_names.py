@@ -89,9 +89,9 @@ def test_settings_stand_behind_the_name(rule_file):
     assert "no settings" in refused("step_live_groups:eps=1", rule_with_settings)
 
 
-def test_a_file_that_does_not_run_is_told_with_its_own_words_and_line(rule_file):
-    told = refused(str(rule_file("LEVEL = 'step'\nx = 1 / 0")))
-    assert "ZeroDivisionError: division by zero" in told and "my_rule.py, line 2" in told
+def test_a_file_that_does_not_run_is_reported_with_its_own_words_and_line(rule_file):
+    printed = refused(str(rule_file("LEVEL = 'step'\nx = 1 / 0")))
+    assert "ZeroDivisionError: division by zero" in printed and "my_rule.py, line 2" in printed
     assert "my_rule.py, line 2" in refused(str(rule_file("x = 1\ny = = 2")))
     rule = credit_rule(str(rule_file(WHOLE.replace("ledger.set(", "episodes[0].no_such_thing\n    ledger.set("))))
     with pytest.raises(
@@ -101,7 +101,7 @@ def test_a_file_that_does_not_run_is_told_with_its_own_words_and_line(rule_file)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("UNBIASED = None\ndef assign(episodes): ...", 'LEVEL = "step"'),
         ("LEVEL = 'turn'\ndef assign(episodes): ...", "got: turn"),
@@ -110,8 +110,8 @@ def test_a_file_that_does_not_run_is_told_with_its_own_words_and_line(rule_file)
         ("LEVEL = 'step'\ndef assign(): ...", "takes nothing"),
     ],
 )
-def test_what_is_no_rule_is_refused(rule_file, text, told):
-    assert told in refused(str(rule_file(text)))
+def test_what_is_no_rule_is_refused(rule_file, text, message):
+    assert message in refused(str(rule_file(text)))
 
 
 def test_what_is_returned_must_be_a_ledger(rule_file):

@@ -21,20 +21,20 @@ class Never:
 sys.meta_path.insert(0, Never())
 from evolvent import catalogue
 from evolvent.cli.run import main
-told = {{}}
+helps = {{}}
 for name in {NAMES!r}:
     assert type(catalogue.defaults_of(name)).__module__ == "evolvent.algos." + name
     for flag in ("--help", "--help-all"):
         out = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
             main([name, flag])
-        told.setdefault(name, []).append(out.getvalue())
-print(json.dumps(told))
+        helps.setdefault(name, []).append(out.getvalue())
+print(json.dumps(helps))
 """
 
 
 @pytest.fixture(scope="module")
-def told():
+def helps():
     """Of each system what --help and --help-all print where torch cannot be imported."""
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
@@ -48,8 +48,8 @@ def flags(text):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_help_shows_what_matters_first_and_help_all_the_rest(name, told):
-    some, every = told[name]
+def test_help_shows_what_matters_first_and_help_all_the_rest(name, helps):
+    some, every = helps[name]
     default = catalogue.defaults_of(name)
     paths = [*flat(default), *(field.name for field in fields(run.RunOptions))]
     all_flags = ["--" + path.rpartition(".")[2].replace("_", "-") for path in paths]
@@ -64,8 +64,8 @@ def test_help_shows_what_matters_first_and_help_all_the_rest(name, told):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_example_that_help_opens_with_is_understood(name, told):
-    first = told[name][0].partition("\n")[0]
+def test_the_example_that_help_opens_with_is_understood(name, helps):
+    first = helps[name][0].partition("\n")[0]
     start = f"for example: evolvent run {name}"
     assert first.startswith(start)
     default = catalogue.defaults_of(name)
@@ -74,8 +74,8 @@ def test_the_example_that_help_opens_with_is_understood(name, told):
     running.check_env(type(config), config.env)
 
 
-def test_of_the_example_a_system_takes_what_means_the_same_there(told):
-    first = {name: some.partition("\n")[0].removeprefix("for example: ") for name, (some, _) in told.items()}
+def test_of_the_example_a_system_takes_what_means_the_same_there(helps):
+    first = {name: some.partition("\n")[0].removeprefix("for example: ") for name, (some, _) in helps.items()}
     assert first["grpo"] == "evolvent run grpo --env arithmetic:largest --lr 5e-4 --kl 0 --updates 20"
     assert first["dapo"] == "evolvent run dapo --env arithmetic:largest --lr 5e-4 --updates 20", "it has no --kl"
     assert first["coma"] == "evolvent run coma --steps 200000", "its agents choose: no --env spread:n=3"

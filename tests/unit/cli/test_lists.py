@@ -39,8 +39,8 @@ def test_the_list_shows_the_kinds_and_needs_no_torch(capsys):
     ]
     assert places == sorted(places)
     code = "import sys; from evolvent import catalogue; catalogue.by_kind(); print('torch' in sys.modules)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == "False"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how(monkeypatch):
@@ -57,8 +57,8 @@ def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how(monkeypatc
 
     shared = system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig)).evaluate()
     monkeypatch.setattr(frozen, "evaluate_language", lambda *words, **options: {"words": words, "options": options})
-    told = shared("folder", "live", 3, env="other")
-    assert told == {"words": (LanguageConfig, "folder", "live", 3), "options": {"env": "other"}}
+    evaluated = shared("folder", "live", 3, env="other")
+    assert evaluated == {"words": (LanguageConfig, "folder", "live", 3), "options": {"env": "other"}}
     assert system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own
     assert system("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
     assert "env" in inspect.signature(shipped("grpo").evaluate()).parameters, "--env is taken"

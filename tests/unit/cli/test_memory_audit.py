@@ -34,27 +34,27 @@ def settled(memory, task, reward, source="env", show=None, policy=None):
     return recall
 
 
-def test_values_of_every_stage_are_told(memory):
+def test_values_of_every_stage_are_reported(memory):
     tried, new = memory.remember("a", "one"), memory.remember("b", "two")
     for stage, rewards in (("draft", [1.0]), ("refine", [0.0, 0.0])):
         for reward in rewards:
             recall = memory.recall("a", stage=stage)
             memory.shown(recall, [tried])
             memory.settle(recall, reward, source="tests")
-    told = audit(memory)
-    assert told["coverage"] == told["nonzero"] == 0.5 and told["updates_per_item"] == 1.5
-    assert {name: (s["tried"], s["updates"]) for name, s in told["stages"].items()} == {
+    audited = audit(memory)
+    assert audited["coverage"] == audited["nonzero"] == 0.5 and audited["updates_per_item"] == 1.5
+    assert {name: (s["tried"], s["updates"]) for name, s in audited["stages"].items()} == {
         "draft": (1, 1),
         "refine": (1, 2),
     }
-    assert [row["id"] for row in told["untried"]] == [new]
-    assert [(row["id"], row["stage"]) for row in told["most_valuable"]] == [(tried, "draft")]
-    (mine,) = told["credit"]["by_memory"].values()
+    assert [row["id"] for row in audited["untried"]] == [new]
+    assert [(row["id"], row["stage"]) for row in audited["most_valuable"]] == [(tried, "draft")]
+    (mine,) = audited["credit"]["by_memory"].values()
     assert (mine["memories"], mine["active"], mine["tried"]) == (2, 2, 1)
     first, second = memory.items()
     assert (first.stage, first.n) == ("refine", 2) and first.value < 0.5 and (second.stage, second.n) == ("", 0)
     source = memory.health()["sources"][first.source]
-    worth = [s["mean_value"] for s in told["stages"].values()]
+    worth = [s["mean_value"] for s in audited["stages"].values()]
     assert (source["items"], source["tried"]) == (2, 1) and source["mean_value"] == pytest.approx(sum(worth) / 2)
 
 
@@ -66,18 +66,22 @@ def test_what_does_harm_and_what_came_of_it_is_found(memory):
         under = settled(memory, TASK, 0.0, show=bad)
     child = memory.remember(TASK + " in May", "made of it", parents=under)
     grandchild = memory.remember(TASK + " in June", "made of that", parents=[child])
-    told = audit(memory, untrusted=["nobody"])
-    assert [(row["id"], row["source"]) for row in told["harmful"]["worst"]] == [(bad, "web")]
-    assert told["poisoned"]["nearest"] == [
+    audited = audit(memory, untrusted=["nobody"])
+    assert [(row["id"], row["source"]) for row in audited["harmful"]["worst"]] == [(bad, "web")]
+    assert audited["poisoned"]["nearest"] == [
         {"id": child, "root": bad, "why": "harmful", "depth": 1},
         {"id": grandchild, "root": bad, "why": "harmful", "depth": 2},
     ]
-    assert told["most_valuable"][0]["id"] == good
-    assert told["least_valuable"][0]["id"] == bad
-    assert any(bad in line for line in told["warnings"])
+    assert audited["most_valuable"][0]["id"] == good
+    assert audited["least_valuable"][0]["id"] == bad
+    assert any(bad in line for line in audited["warnings"])
     memory.quarantine([bad], "injected")
-    told = audit(memory)
-    assert told["harmful"]["memories"] == 0 and told["poisoned"]["memories"] == 0 and told["poisoned"]["roots"] == 3
+    audited = audit(memory)
+    assert (
+        audited["harmful"]["memories"] == 0
+        and audited["poisoned"]["memories"] == 0
+        and audited["poisoned"]["roots"] == 3
+    )
     memory.restore([grandchild], "checked by hand")
     assert audit(memory)["poisoned"]["nearest"][0]["why"] == "quarantined"
     assert audit(memory, untrusted=["reviewer"])["poisoned"]["roots"] == 3
@@ -124,20 +128,20 @@ def test_counts_are_those_of_the_store(memory):
     broken = memory.recall(TASK)
     memory.settle(broken, None, source="judge", valid=False)
     memory.shown(broken, [])
-    told = audit(memory)
-    assert told["never_shown"] == 1
-    assert (told["items"], told["recalls"], told["test_recalls"], told["settled"]) == (3, 5, 1, 2)
-    assert told["coverage"] == pytest.approx(1 / 3) and told["invalid_outcomes"] == 1
-    assert told["unsettled"]["receipts"] == 1 and told["unsettled"]["oldest"][0]["id"] == open_.id
-    credit = told["credit"]["by_outcome"]
-    told_of = [
+    audited = audit(memory)
+    assert audited["never_shown"] == 1
+    assert (audited["items"], audited["recalls"], audited["test_recalls"], audited["settled"]) == (3, 5, 1, 2)
+    assert audited["coverage"] == pytest.approx(1 / 3) and audited["invalid_outcomes"] == 1
+    assert audited["unsettled"]["receipts"] == 1 and audited["unsettled"]["oldest"][0]["id"] == open_.id
+    credit = audited["credit"]["by_outcome"]
+    outcomes = [
         {"recalled": "r1", "reward": 1.0, "source": "tests"},
         {"recalled": "r2", "reward": 0.5, "source": "judge"},
     ]
-    moved = {c.reward: abs(c.q_after - c.q_before) for r in told_of for c in memory.settle(**r)}
+    moved = {c.reward: abs(c.q_after - c.q_before) for r in outcomes for c in memory.settle(**r)}
     assert credit["judge"]["outcomes"] == 2 and credit["judge"]["invalid"] == 1
     assert credit["judge"]["share"] == pytest.approx(moved[0.5] / sum(moved.values()))
-    assert told["growth"]["memories"][-1] == 3 and told["growth"]["receipts"][-1] == 5
+    assert audited["growth"]["memories"][-1] == 3 and audited["growth"]["receipts"][-1] == 5
     memory.rollback("r2", "the judge was wrong")
     credit = audit(memory)["credit"]["by_outcome"]
     assert credit["judge"]["share"] == 0.0 and credit["judge"]["outcomes"] == 2
@@ -155,9 +159,9 @@ def test_what_was_replaced_by_nothing_is_named(memory):
     new = memory.remember(TASK, "new", supersedes=old)
     assert audit(memory)["replaced_by_nothing"] == []
     memory.quarantine([new], "wrong", descendants=False)
-    told = audit(memory)
-    assert told["replaced_by_nothing"] == [{"id": old, "by": new, "which_is": "quarantined"}]
-    assert any(old in line for line in told["warnings"])
+    audited = audit(memory)
+    assert audited["replaced_by_nothing"] == [{"id": old, "by": new, "which_is": "quarantined"}]
+    assert any(old in line for line in audited["warnings"])
 
 
 def test_duplicates_are_grouped(memory):
@@ -167,10 +171,10 @@ def test_duplicates_are_grouped(memory):
     c = memory.remember("flights of Delta in May that left from JFK after noon today", "avoid the index of tailnum")
     d = memory.remember("an altogether different question", body)
     memory.archive(memory.remember("flights of Delta in May that left from JFK after noon now", body + " "), "old")
-    told = audit(memory)["duplicates"]
-    assert told["near"]["largest"] == [[a, b]] and told["near"]["memories"] == 2
-    assert told["same_body"]["largest"] == [[a, d]] and told["complete"]
-    assert c not in str(told)
+    audited = audit(memory)["duplicates"]
+    assert audited["near"]["largest"] == [[a, b]] and audited["near"]["memories"] == 2
+    assert audited["same_body"]["largest"] == [[a, d]] and audited["complete"]
+    assert c not in str(audited)
     assert audit(memory, near=-1.0)["duplicates"]["near"]["largest"] == [[a, b, d]]
 
 
@@ -188,13 +192,13 @@ def test_near_bodies_are_exact(near):
         words = ["", *text.split(), ""]
         return set(pairwise(words))
 
-    told = [frozenset(pair) for pair in near_bodies(texts.items(), near)]
+    found = [frozenset(pair) for pair in near_bodies(texts.items(), near)]
     want = {
         frozenset((x, y))
         for x, y in combinations(texts, 2)
         if 2 * len(pairs(texts[x]) & pairs(texts[y])) >= near * (len(pairs(texts[x])) + len(pairs(texts[y])))
     }
-    assert set(told) == want and len(told) == len(want) and want
+    assert set(found) == want and len(found) == len(want) and want
 
 
 def test_the_page_shows_what_it_is_given_as_text_only(memory):
@@ -230,10 +234,10 @@ def test_an_updated_memory_keeps_its_value_and_its_line_in_the_page(memory):
         settled(memory, "count delta flights", reward, show=first)
     second = memory.update(first, "a better way", body="other way")
     settled(memory, "count delta flights", 1.0, show=second)
-    told = story(memory)
-    (chart,) = told["charts"]["most valuable"]
+    audited = story(memory)
+    (chart,) = audited["charts"]["most valuable"]
     assert (chart["id"], chart["value"], chart["events"]) == (second, memory.items()[0].value, 4)
-    assert {node["value"] for node in told["graph"]["nodes"]} == {chart["value"]}
+    assert {node["value"] for node in audited["graph"]["nodes"]} == {chart["value"]}
 
 
 def test_the_page_of_an_empty_memory(memory):
@@ -248,7 +252,7 @@ def test_the_page_of_a_large_memory_is_bounded(memory):
             recall = memory.recall(f"task {i} of {i % 7}")
             memory.settle(recall, float(i % 3 == 0))
             memory.remember(f"task {i} again", f"lesson {i}", parents=recall, polarity="success")
-    told = story(memory)
-    assert len(told["graph"]["nodes"]) == 48 and told["graph"]["more"] > 0
-    assert len(told["strip"]["rows"]) == 36 and len(told["strip"]["columns"]) == 96
-    assert len(render(told)) < 600_000
+    audited = story(memory)
+    assert len(audited["graph"]["nodes"]) == 48 and audited["graph"]["more"] > 0
+    assert len(audited["strip"]["rows"]) == 36 and len(audited["strip"]["columns"]) == 96
+    assert len(render(audited)) < 600_000

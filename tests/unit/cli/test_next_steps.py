@@ -32,16 +32,16 @@ def pasted(text, word):
 def test_paths_with_spaces_are_quoted_in_errors(spaced, capsys):
     run = spaced / "a run"
     RunFolder.create(run, algo="x", config={}, env="", seed=0, command="")
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as caught:
         check_free(run)
-    assert pasted(str(told.value), "--resume") == ["--resume", str(run)]
-    with pytest.raises(BadInput) as told:
+    assert pasted(str(caught.value), "--resume") == ["--resume", str(run)]
+    with pytest.raises(BadInput) as caught:
         RunFolder.open(run).summary()
-    assert pasted(str(told.value).replace(")", " "), "--resume")[1] == str(run).replace(")", " ")
+    assert pasted(str(caught.value).replace(")", " "), "--resume")[1] == str(run).replace(")", " ")
     (spaced / "empty").mkdir()
-    with pytest.raises(BadInput) as told:
+    with pytest.raises(BadInput) as caught:
         runs(spaced / "empty", page_of)
-    assert pasted(str(told.value), "evolvent run memlift")[-1] == str(spaced / "empty/first")
+    assert pasted(str(caught.value), "evolvent run memlift")[-1] == str(spaced / "empty/first")
     with evolvent.Memory(spaced / "a b.db", embedder="hash") as memory:
         item = memory.remember("a", "b")
     with pytest.raises(SystemExit):

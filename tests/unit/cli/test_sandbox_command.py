@@ -1,4 +1,4 @@
-"""`evolvent sandbox`: one program run and told about; what the machine can do."""
+"""`evolvent sandbox`: one program run and reported; what the machine can do."""
 
 import importlib.util
 import json
@@ -50,13 +50,13 @@ def test_what_a_terminal_would_obey_is_printed_as_it_is_written(tmp_path, capsys
         f"os.symlink('/', 'l' + {sequence!r}.replace(chr(0), ''))"
     )
     main(["sandbox", "run", program(tmp_path, text), *words, *([] if words else ["--collect", str(tmp_path / "new")])])
-    told = capsys.readouterr()
-    assert all(c.isprintable() or c == "\n" for c in told.out + told.err), told.out
+    printed = capsys.readouterr()
+    assert all(c.isprintable() or c == "\n" for c in printed.out + printed.err), printed.out
     if words:
-        found = json.loads(told.out)
+        found = json.loads(printed.out)
         assert found["stdout"] == found["stderr"] == f"a {sequence} b\nc\n"
     else:
-        assert told.out.count(f"a {ascii(sequence)[1:-1]} b") == 2 and "stdout: c" in told.out
+        assert printed.out.count(f"a {ascii(sequence)[1:-1]} b") == 2 and "stdout: c" in printed.out
 
 
 def test_what_is_typed_comes_back_as_it_is_written(capsys):
@@ -71,9 +71,9 @@ def test_a_program_that_fails_makes_the_command_fail_and_files_are_brought_back(
     )
     with pytest.raises(SystemExit) as end:
         main(["sandbox", "run", path, "--json", "--collect", str(tmp_path / "new")])
-    told = json.loads(capsys.readouterr().out)
-    assert end.value.code == 1 and told["status"] == "failed" and "ZeroDivisionError" in told["stderr"]
-    assert sorted(p.name for p in (tmp_path / "new").rglob("*")) == ["out.txt", "p.py"] and told["left"] == ["d/l"]
+    printed = json.loads(capsys.readouterr().out)
+    assert end.value.code == 1 and printed["status"] == "failed" and "ZeroDivisionError" in printed["stderr"]
+    assert sorted(p.name for p in (tmp_path / "new").rglob("*")) == ["out.txt", "p.py"] and printed["left"] == ["d/l"]
 
 
 def test_limits_are_flags_and_a_shell_script_is_one(tmp_path, capsys):
@@ -115,8 +115,8 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_work(command, tmp_p
     for path in (tmp_path / "no" / "x.json", tmp_path):
         with pytest.raises(SystemExit) as end:
             main([*command, "--json", str(path)])
-        told = capsys.readouterr()
-        assert end.value.code == 2 and "--json" in told.err and str(path) in told.err and not told.out
+        printed = capsys.readouterr()
+        assert end.value.code == 2 and "--json" in printed.err and str(path) in printed.err and not printed.out
 
 
 def found(tmp_path, capsys):
@@ -129,10 +129,10 @@ def found(tmp_path, capsys):
 def test_check_says_what_to_install_where_there_is_no_compiler_and_no_browser(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    told = found(tmp_path, capsys)
-    assert told["compiler"].startswith("no: ")
-    assert "apt install gcc" in told["compiler"] and "[kernels]" in told["compiler"]
-    assert told["browser"].startswith("no: ") and "EVOLVENT_CHROMIUM" in told["browser"]
+    printed = found(tmp_path, capsys)
+    assert printed["compiler"].startswith("no: ")
+    assert "apt install gcc" in printed["compiler"] and "[kernels]" in printed["compiler"]
+    assert printed["browser"].startswith("no: ") and "EVOLVENT_CHROMIUM" in printed["browser"]
 
 
 def test_check_tries_what_it_finds_as_the_worlds_do(tmp_path, capsys, monkeypatch):
@@ -141,6 +141,6 @@ def test_check_tries_what_it_finds_as_the_worlds_do(tmp_path, capsys, monkeypatc
     broken.chmod(0o755)
     monkeypatch.setattr(shutil, "which", lambda name: str(broken) if name == "cc" else None)
     monkeypatch.setenv("EVOLVENT_CHROMIUM", str(broken))
-    told = found(tmp_path, capsys)
-    assert told["compiler"].startswith("no: ") and f"{broken} says" in told["compiler"]
-    assert told["browser"].startswith("no: ") and "does not start" in told["browser"]
+    printed = found(tmp_path, capsys)
+    assert printed["compiler"].startswith("no: ") and f"{broken} says" in printed["compiler"]
+    assert printed["browser"].startswith("no: ") and "does not start" in printed["browser"]

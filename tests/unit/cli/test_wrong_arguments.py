@@ -1,4 +1,4 @@
-"""Arguments that a command does not take are told in our words; what a file or a number is not, is not called worse."""
+"""Arguments that a command does not take get our own error; what a file or a number is not, is not called worse."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def refused(words, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("memory audit", "a run folder with one"),
         ("memory explain x.db", "ID"),
@@ -38,10 +38,10 @@ def refused(words, capsys):
         ("run memlift --train 1.5", "1.5"),
     ],
 )
-def test_no_boxes_but_an_error_as_all_others(words, told, capsys, tmp_path, monkeypatch):
+def test_no_boxes_but_an_error_as_all_others(words, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     err = refused(words.split(), capsys)
-    assert not BOX & set(err) and any(one in err for one in told.split("|")), err
+    assert not BOX & set(err) and any(one in err for one in message.split("|")), err
     assert "  where: evolvent" in err and "--help" in err
 
 
@@ -72,9 +72,9 @@ def test_a_memory_whose_head_is_damaged_is_called_damaged(start, size, tmp_path)
     content = bytearray((tmp_path / "m.db").read_bytes())
     content[start : start + size] = b"\xff" * size
     (tmp_path / "m.db").write_bytes(content)
-    with pytest.raises(StoreError, match=r"damaged|not an Evolvent memory|version") as told:
+    with pytest.raises(StoreError, match=r"damaged|not an Evolvent memory|version") as caught:
         Memory(tmp_path / "m.db", embedder="hash")
-    assert "damaged" in str(told.value) or start
+    assert "damaged" in str(caught.value) or start
 
 
 @pytest.mark.parametrize("subject", ["m99", "r99", "nothing", "m0", "7"])

@@ -95,7 +95,7 @@ def test_expressions_without_end_are_given_up_on_the_main_thread(function):
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), SystemExit(), KeyError("k")])
-def test_what_a_file_of_yours_raises_is_told_and_ends_nothing(error):
+def test_what_a_file_of_yours_raises_is_reported_and_ends_nothing(error):
     with pytest.raises(BadInput, match=rf"it failed[^§]*{type(error).__name__}"), own_faults("x.py", "it failed"):
         raise error
     with pytest.raises(KeyboardInterrupt), own_faults("x.py", "it failed"):

@@ -27,7 +27,7 @@ def checkout(tmp_path, monkeypatch):
     machine.commit.cache_clear()
 
 
-def test_changed_code_is_told(checkout):
+def test_changed_code_is_reported(checkout):
     (checkout / "src" / "machine.py").write_text("other code")
     assert machine.commit()["dirty"] is True
 

@@ -1,4 +1,4 @@
-"""The dense twin: shapes are checked, and the two ways to end are told apart."""
+"""The dense twin: shapes are checked, and the two ways to end are distinguished."""
 
 from dataclasses import replace
 

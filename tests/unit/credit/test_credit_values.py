@@ -80,8 +80,8 @@ def test_values_are_settled_with_the_reward_from_the_recall_on():
     ep.act("y", reward=0.5)
     ep.recall("r3", ["c"])  # nothing came of it
     ep.end(terminated=True)
-    told = memrl.assign([ep], memrl.Config(alpha=1.0, q_init=0.0)).values("memory")
-    assert told.tolist()[:2] == [0.75, 0.5] and np.isnan(told[2])
+    values = memrl.assign([ep], memrl.Config(alpha=1.0, q_init=0.0)).values("memory")
+    assert values.tolist()[:2] == [0.75, 0.5] and np.isnan(values[2])
 
 
 def bundle(n, keep, rng):

@@ -45,8 +45,8 @@ def raises():
     for path in [path for path in (source / "memory").rglob("*.py") if path.parent.name != "rules"]:
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("BadInput", "StoreError", "ModelError"):
-                told = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
-                yield f"{path.name}:{node.lineno}", [ast.unparse(code) for code in told]
+                found = [keyword.value for keyword in node.keywords if keyword.arg == "code"]
+                yield f"{path.name}:{node.lineno}", [ast.unparse(code) for code in found]
 
 
 def test_every_error_has_a_code():

@@ -102,7 +102,7 @@ def test_a_level_offers_what_it_needs():
     assert offered("UnlockLocal", eager) == moves | {"pick up", "drop", "toggle"}
 
 
-def test_hands_fulfil_a_mission_and_are_told_what_they_carry():
+def test_hands_fulfil_a_mission_and_are_shown_what_they_carry():
     env = babyai.make("PickupDist")
     for task in env.tasks("heldout", 8, seed=0):
         turn, search = env.reset(task), random.Random(0)

@@ -66,7 +66,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_plausible_wrong_kernel_is_told_from_a_right_one(bench, name):
+def test_a_plausible_wrong_kernel_is_distinguished_from_a_right_one(bench, name):
     found = _judged(bench, name, f"{BY_NAME[name].prototype} {{ {WRONG[name]} }}")
     assert found.gate == "correct", found
     assert "wrong" in found.words
@@ -381,7 +381,7 @@ def test_an_operator_of_ones_own(tmp_path):
             "void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; i++) out[i] = x[i] * x[i] * x[i]; }"
         )
     env.close()
-    for wrong, told in (
+    for wrong, message in (
         ("x * float('nan')", "no finite numbers"),
         ("x[:5]", r"\(5,\)"),
         ("'much'", "to compare"),
@@ -390,7 +390,9 @@ def test_an_operator_of_ones_own(tmp_path):
         file.write_text(OWN.replace("return x**3", f"return {wrong}"))
         env = envs.load(f"kernels:own={file}")
         env.reset(env.tasks("train", 1, 0)[0])
-        with pytest.raises(EnvError, match=rf"(?s)reference of operator cube .*{told}"):  # not a fault of the program
+        with pytest.raises(
+            EnvError, match=rf"(?s)reference of operator cube .*{message}"
+        ):  # not a fault of the program
             env.step("void kernel(const float* x, float* out, int n) { for (int i = 0; i < n; i++) out[i] = x[i]; }")
         env.close()
     with pytest.raises(BadInput, match="argument"):
@@ -400,7 +402,7 @@ def test_an_operator_of_ones_own(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("OPERATORS = [Op", "OPERATORS = [1, Op", "no operator"),
         ("OPERATORS = [Op", "OPERATORS, more = [], [Op", "no operators"),
@@ -413,10 +415,10 @@ def test_an_operator_of_ones_own(tmp_path):
         ("1e-4", "float('nan')", "no tolerance"),
     ],
 )
-def test_an_operator_that_cannot_be_meant_is_refused_with_what_is_wrong(tmp_path, old, new, told):
+def test_an_operator_that_cannot_be_meant_is_refused_with_what_is_wrong(tmp_path, old, new, message):
     file = tmp_path / "mine.py"
     file.write_text(OWN.replace(old, new))
-    with pytest.raises(BadInput, match=f"(?s){told}.*where: .*mine.py"):
+    with pytest.raises(BadInput, match=f"(?s){message}.*where: .*mine.py"):
         envs.load(f"kernels:own={file}")
 
 

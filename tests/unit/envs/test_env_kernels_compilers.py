@@ -50,7 +50,7 @@ def test_without_any_compiler_it_is_said_what_to_install(nothing_on_the_path, mo
         Bench()
 
 
-def test_a_compiler_that_compiles_nothing_is_told_of_before_any_program_is(tmp_path, monkeypatch):
+def test_a_compiler_that_compiles_nothing_is_reported_before_any_program_is(tmp_path, monkeypatch):
     path = tmp_path / "cc"
     path.write_text("#!/bin/sh\necho 'k.c:1:10: fatal error: math.h: No such file or directory' >&2\nexit 1\n")
     for part in (path, tmp_path, tmp_path.parent, tmp_path.parent.parent):  # the jail may be another user's

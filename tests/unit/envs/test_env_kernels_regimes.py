@@ -130,12 +130,12 @@ def test_all_regimes_come_in_each_judgement_at_the_usual_sizes_and_at_others(see
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Operator, "inputs", noted)
-        told = {
-            one.told.rpartition(" with ")[2].rstrip(": ")
+        regimes = {
+            one.prefix.rpartition(" with ")[2].rstrip(": ")
             for one in kernels_run.cases(operator, np.random.default_rng(seed))
         }
     assert {(regime, usual) for regime in REGIMES for usual in (True, False)} == set(seen)
-    assert set(WORDS.values()) <= told
+    assert set(WORDS.values()) <= regimes
 
 
 def test_what_a_regime_draws():

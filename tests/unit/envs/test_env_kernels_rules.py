@@ -59,7 +59,7 @@ def test_pieces_that_were_seen_do_not_come_again(bench, no_rules):
     assert found.speed is not None and found.speed.ratio <= 1.0, found
 
 
-def test_a_kernel_that_sleeps_is_told_the_time_limit(bench, no_rules, monkeypatch):
+def test_a_kernel_that_sleeps_is_given_the_time_limit(bench, no_rules, monkeypatch):
     monkeypatch.setattr("evolvent.envs.text.kernels_run.TOGETHER_S", 1)
     source = BY_NAME["axpy"].source.replace("{", "{ usleep(200000);", 1)
     found = bench.judge(BY_NAME["axpy"], f"int usleep(unsigned);\n{source}", 7)
@@ -178,7 +178,7 @@ def test_honest_kernels_are_not_suspected(bench, how):
     assert found.correct, found
 
 
-def test_a_machine_that_confines_nothing_is_told_at_once(monkeypatch):
+def test_a_machine_that_confines_nothing_is_reported_at_once(monkeypatch):
     def none(*_):
         raise NoSandbox("nothing confines")
 

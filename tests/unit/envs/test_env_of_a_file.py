@@ -160,7 +160,7 @@ def test_options_of_a_class_reach_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "rest", "told"),
+    ("text", "rest", "message"),
     [
         (TEAM + "class Other(Pick): ...\n", "", "several environments.*with Pick, Other.*my.py:Pick or .*my.py:Other"),
         (TEAM + MADE + "\ndef make_solo(): ...", "", "several environments.*my.py:make or .*my.py:make_solo"),
@@ -181,10 +181,10 @@ def test_options_of_a_class_reach_it(tmp_path):
     ],
 )
 @pytest.mark.parametrize("kind", [envs.TASKS, envs.TEAM, ""])
-def test_what_is_wrong_with_a_file_is_told(text, rest, told, kind, tmp_path):
+def test_what_is_wrong_with_a_file_is_reported(text, rest, message, kind, tmp_path):
     (tmp_path / "my.py").write_text(text)
     spec = f"{tmp_path}/my.py{rest}"
-    with pytest.raises(BadInput, match=f"(?s){told}"):
+    with pytest.raises(BadInput, match=f"(?s){message}"):
         if kind:
             envs.load(spec) if kind == envs.TASKS and "Pick,lon" not in spec else envs.load_team(spec, 1)
         else:

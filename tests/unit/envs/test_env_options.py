@@ -44,7 +44,7 @@ def test_a_nested_spec_is_taken_apart_as_often_as_it_is_nested():
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ("[spread:n=3,obs=.1", r"brackets do not match(?s:.*)1 \[ and 0 \]"),
         ("[x:[spread:n=3],obs=.1", r"brackets do not match(?s:.*)2 \[ and 1 \](?s:.*)where: here"),
@@ -58,8 +58,8 @@ def test_a_nested_spec_is_taken_apart_as_often_as_it_is_nested():
         ("n=[spread]", "wrong type"),
     ],
 )
-def test_what_is_refused(options, told):
-    with pytest.raises(BadInput, match=told):
+def test_what_is_refused(options, message):
+    with pytest.raises(BadInput, match=message):
         given(options)
 
 

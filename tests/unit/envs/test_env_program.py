@@ -172,7 +172,7 @@ OUTCOMES = {
     "raises": ("def square_plus(x):\n    return y", 1, 0, "NameError"),
     "another type": ("def square_plus(x):\n    return float(x * x + {n})", 1, 1, ", expected"),
     "shown calls by heart": ("def square_plus(x):\n    return {shown}[x]", 1, 0, "KeyError"),
-    "what may be told by heart": ("def square_plus(x):\n    return {told}.get(x, 0)", 1, 1, "a hidden one is not"),
+    "open calls by heart": ("def square_plus(x):\n    return {open}.get(x, 0)", 1, 1, "a hidden one is not"),
     "right": ("def square_plus(x):\n    return x * x + {n}", 1, 1, "right"),
     "a long line that cannot be read": (
         "def square_plus(x): return " + "(" * 201 + "0" + ")" * 201 + "#" + "y" * 6000,
@@ -195,20 +195,20 @@ def test_an_outcome_has_words_and_kinds_of_reward(world, case):
     answer, compiles, runs, words = OUTCOMES[case]
     task = square(world)
     cases = program_problems.tests("square_plus", task.meta["n"])
-    known = {name: {c.inputs[0]: c.expected for c in cases[:k]} for name, k in (("shown", 2), ("told", 5))}
+    known = {name: {c.inputs[0]: c.expected for c in cases[:k]} for name, k in (("shown", 2), ("open", 5))}
     for name, value in {**known, "n": task.meta["n"]}.items():
         answer = answer.replace(f"{{{name}}}", str(value))
     turn = tried(world, task, answer)
-    told = turn.info["rewards"]
-    assert (told["compiles"], told["runs"], turn.success) == (compiles, runs, case == "right"), turn
+    result = turn.info["rewards"]
+    assert (result["compiles"], result["runs"], turn.success) == (compiles, runs, case == "right"), turn
     assert words in turn.observation and turn.valid and turn.terminated
-    assert told["share"] == pytest.approx(sum(told[f"test:{i}"] for i in range(13)) / 13)
+    assert result["share"] == pytest.approx(sum(result[f"test:{i}"] for i in range(13)) / 13)
     hidden = [repr(c.inputs) for c in cases if c.hidden]
-    assert not any(inputs in turn.observation for inputs in hidden), "a hidden case was told"
+    assert not any(inputs in turn.observation for inputs in hidden), "a hidden case was shown"
     review = world.review(task, 0)
-    told = {f"# square_plus({c.inputs[0]}) == {c.expected}" for c in cases[:5]}
-    assert (review is None) == (case in ("right", "no program", "what may be told by heart"))
-    assert review is None or (set(review.body.splitlines()) <= told and len(review.body.splitlines()) == 3)
+    result = {f"# square_plus({c.inputs[0]}) == {c.expected}" for c in cases[:5]}
+    assert (review is None) == (case in ("right", "no program", "open calls by heart"))
+    assert review is None or (set(review.body.splitlines()) <= result and len(review.body.splitlines()) == 3)
     # what the question does not show comes first
     assert review is None or review.body.startswith(f"# square_plus({cases[2].inputs[0]})")
 
@@ -293,7 +293,7 @@ def test_a_foreign_task_and_a_step_too_many_are_refused(world):
         world.step("again")
 
 
-def test_a_machine_without_a_jail_is_told_before_anything_begins(monkeypatch):
+def test_a_machine_without_a_jail_is_reported_before_anything_begins(monkeypatch):
     def nothing(*_):
         raise NoSandbox("nothing on this machine confines a program; model-written code was not run")
 
@@ -336,7 +336,7 @@ def test_a_memory_learns_from_what_the_tests_say(tmp_path):
     assert any(row["shown"] for row in rows if row["phase"] == "stream" and row["pass"] == 2)
 
 
-def test_what_the_shown_calls_say_of_a_program_is_told_apart_from_what_the_hidden_ones_say(world):
+def test_what_the_shown_calls_say_of_a_program_is_distinguished_from_what_the_hidden_ones_say(world):
     task = world.tasks("heldout", 1, seed=0)[0]
     problem = world.problem(task)
     by_heart = {repr(case.inputs): case.expected for case in problem.cases[: world.n_shown]}

@@ -290,8 +290,13 @@ def test_what_was_learned_elsewhere_is_judged_on_it_and_a_run_on_it_is_refused(f
     config = grpo.Config(env="program:easy", model=tiny, updates=1, prompts=1, group=2, kl=0.0, plan=plan)
     with begin(tmp_path / "run", "grpo", config) as opened, Live(plain=True) as live:
         grpo.run(config, opened, live)
-        told = evaluate_language(grpo.Config, opened, live, env=spec)
-    assert (told["env"], told["trained_on"], told["n"], told["tasks"]) == (spec, "program:easy", 2, 2)
+        evaluated = evaluate_language(grpo.Config, opened, live, env=spec)
+    assert (evaluated["env"], evaluated["trained_on"], evaluated["n"], evaluated["tasks"]) == (
+        spec,
+        "program:easy",
+        2,
+        2,
+    )
     on_it = replace(config, env=spec, model="nothing")
     refused = pytest.raises(BadInput, match="no tasks to learn from")
     with begin(tmp_path / "refused", "grpo", on_it) as opened, Live(plain=True) as live, refused:

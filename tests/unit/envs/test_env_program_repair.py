@@ -31,7 +31,7 @@ def tried(env, task, answer):
 
 
 def check_tasks(env, tasks):
-    """What is asked for fails a call that may be told and a hidden one; the right program passes."""
+    """What is asked for fails a call that may be shown and a hidden one; the right program passes."""
     for task in tasks:
         problem = env.problem(task)
         assert tried(env, task, problem.source).success
@@ -144,7 +144,7 @@ def test_programs_that_cannot_be_asked_for_are_left_out(tmp_path, why):
     env.close()
 
 
-def test_a_file_that_is_none_and_a_missing_package_are_told(tmp_path, monkeypatch):
+def test_a_file_that_is_none_and_a_missing_package_are_reported(tmp_path, monkeypatch):
     (tmp_path / "codeio.jsonl.gz").write_bytes(b"no gzip")
     env = envs.load(f"program:codeio,folder={tmp_path}")
     with pytest.raises(BadInput, match="cannot be read"):

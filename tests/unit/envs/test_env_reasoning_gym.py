@@ -119,8 +119,8 @@ def test_an_answer_that_is_worked_out_is_judged_by_its_last_line():
     assert env.instructions.count("\nSteps: ") == env.instructions.count("\nAnswer: ") == 2
     assert env.stop == ("\n\n",) and env.max_tokens == 200
     task = env.tasks("heldout", 1, seed=0)[0]
-    told = answer(env, task, f"Answer: no\n2 + 2 = 4\nAnswer: {task.meta['answer']}\n")
-    assert told.success and told.info["action"] == task.meta["answer"]
+    turn = answer(env, task, f"Answer: no\n2 + 2 = 4\nAnswer: {task.meta['answer']}\n")
+    assert turn.success and turn.info["action"] == task.meta["answer"]
     assert not answer(env, task, task.meta["answer"]).success  # nobody said that this is the answer
 
 

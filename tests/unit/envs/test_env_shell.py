@@ -112,7 +112,7 @@ def test_what_passes_a_limit_is_undone_and_ends_a_step_only(world, why):
     assert turns[-1].success and all(turn.valid for turn in turns)
 
 
-def test_a_failure_is_told(world):
+def test_a_failure_is_reported(world):
     turns = played(world, one(world), ["cat nothing.txt", "false", "", "grep -c zzz log.txt", "$ echo a b", "echo ' '"])
     said = [turn.observation for turn in turns]
     assert "No such file" in said[0] and said[1] == "Output: exit code 1" and said[2] == "Output: no command"

@@ -1,4 +1,4 @@
-"""The world of queries in steps: experts are right, what cannot be read is told, nothing but two tables is seen."""
+"""The world of queries in steps: experts are right, what cannot be read is reported, nothing but two tables is seen."""
 # ruff: noqa: E501 - queries in one line
 
 import random
@@ -151,7 +151,7 @@ def test_results_are_remembered_up_to_a_size(monkeypatch):
     database.close()
 
 
-def test_a_query_that_sqlite_has_no_memory_for_is_told(world, monkeypatch):
+def test_a_query_that_sqlite_has_no_memory_for_is_reported(world, monkeypatch):
     def none(cursor):
         raise MemoryError
 

@@ -390,13 +390,13 @@ def test_the_page_of_credit_shows_a_result_once(tmp_path):
     )
 
 
-def test_calls_that_fail_are_counted_and_told(tmp_path):
+def test_calls_that_fail_are_counted_and_reported(tmp_path):
     spec = made(tmp_path)
     lines = iter(["fail(key)", "multiply(4)", "16", "2"])
     episodes = run_players(attempts(spec, 1), says(lambda c: next(lines)))
     episodes += run_players(attempts(spec, 1), says(lambda c: next(lines)))
-    told = summarise(episodes)
-    assert told["calls_mean"] == 1.0 and told["failed_calls_mean"] == 0.5
+    summary = summarise(episodes)
+    assert summary["calls_mean"] == 1.0 and summary["failed_calls_mean"] == 0.5
     assert "calls_mean" not in summarise([Episode("t")])
     unused = summarise(episodes[1:])
     assert unused["calls_mean"] == 0.0 and unused["failed_calls_mean"] is None

@@ -43,18 +43,18 @@ def test_what_cannot_be_read_is_wrong_and_time_is_limited(stub):
 
 
 def test_another_thread_is_refused_because_time_could_not_be_limited_there(stub):
-    check, told = checker("here"), []
+    check, found = checker("here"), []
 
     def ask():
         try:
             check("9", "9")
         except BadInput as error:
-            told.append(str(error))
+            found.append(str(error))
 
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join()
-    assert "--workers 0" in told[0]
+    assert "--workers 0" in found[0]
 
 
 @pytest.mark.parametrize(

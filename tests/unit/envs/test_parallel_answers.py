@@ -133,7 +133,7 @@ def test_nobody_after_reset_is_named():
 
 # ------------------------------------------------------------------------------------------------ forms
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda env, shown: shown[:4] if len(shown) == 5 else shown, r"step returned 4 values(?s:.*)terminations"),
         (lambda env, shown: shown[:3] if len(shown) == 5 else shown, "step returned 3 values"),
@@ -155,9 +155,9 @@ def test_nobody_after_reset_is_named():
         (on_step(4, lambda env, shown: {"a": {"action_mask": [1, 1, 1]}}), "none in those of reset"),
     ],
 )
-def test_what_does_not_fit_is_named_without_a_traceback(change, told):
+def test_what_does_not_fit_is_named_without_a_traceback(change, message):
     env = None
-    with pytest.raises(EnvError, match=told) as error:
+    with pytest.raises(EnvError, match=message) as error:
         env = team(change=change)
         play(env)
     assert "Traceback" not in str(error.value)
@@ -192,7 +192,7 @@ def test_what_is_harmless_is_taken(change):
         (lambda: 1 / 0, "ZeroDivisionError"),
     ],
 )
-def test_an_exception_is_told_with_its_line(trouble, got):
+def test_an_exception_is_reported_with_its_line(trouble, got):
     with pytest.raises(EnvError, match=rf"an environment broke\n  got: {got}(?s:.*)test_parallel_answers.py, line \d+"):
         play(team(change=on_step(0, lambda env, shown: trouble())))
 
@@ -269,11 +269,11 @@ def test_agents_see_one_hot_numbers():
 
 # ------------------------------------------------------------------------------------------------ infos
 def masks(*agents):
-    """Only choice ``t % 3`` is open, told in the infos."""
+    """Only choice ``t % 3`` is open, as the infos say."""
 
     def change(env, shown):
-        told = {agent: {"action_mask": np.arange(3) == env.t % 3} for agent in agents}
-        return (*shown[:-1], told)
+        facts = {agent: {"action_mask": np.arange(3) == env.t % 3} for agent in agents}
+        return (*shown[:-1], facts)
 
     return change
 
@@ -305,7 +305,7 @@ def test_a_mask_beside_other_parts_of_an_observation_is_taken_out_of_it():
 
 
 @pytest.mark.parametrize(
-    ("told", "success"),
+    ("infos", "success"),
     [
         ({"a": {"success": True}, "b": {"success": False}}, 0.5),
         ({"a": {"is_success": 1.0}}, 1.0),
@@ -314,8 +314,8 @@ def test_a_mask_beside_other_parts_of_an_observation_is_taken_out_of_it():
         ({"a": {"score": 3}}, np.nan),
     ],
 )
-def test_success_in_the_infos_is_the_success_of_the_attempt(told, success):
-    frames = play(team(change=on_step(4, lambda env, shown: told)), 3)
+def test_success_in_the_infos_is_the_success_of_the_attempt(infos, success):
+    frames = play(team(change=on_step(4, lambda env, shown: infos)), 3)
     np.testing.assert_array_equal(frames[3].info["success"], np.full(2, success, np.float32))
 
 
@@ -357,7 +357,7 @@ def test_the_limit_leaves_no_alarm_and_no_other_is_touched():
 
 # ------------------------------------------------------------------------------------------------ what check says
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "message"),
     [
         ({"empties": False}, "agents still lists a, b"),
         ({"change": lambda env, shown: shown[0] if len(shown) == 2 else shown}, "reset returns no infos"),
@@ -366,8 +366,8 @@ def test_the_limit_leaves_no_alarm_and_no_other_is_touched():
         ({"change": on_step(2, lambda env, shown: dict.fromkeys("ab", False)), "empties": False}, "no attempt ended"),
     ],
 )
-def test_what_is_odd_is_told(named, told):
-    assert any(told in odd for odd in oddities(team(**named), steps=20))
+def test_what_is_odd_is_reported(named, message):
+    assert any(message in odd for odd in oddities(team(**named), steps=20))
 
 
 def test_nothing_is_odd_about_a_sound_one():
@@ -375,7 +375,7 @@ def test_nothing_is_odd_about_a_sound_one():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (on_step(2, lambda env, shown: {7: True}), "changed its agents(?s:.*)0, 1"),
         (on_step(0, lambda env, shown: {0: env.see(), 1: env.see(), 2: env.see()}), "changed its agents"),
@@ -383,9 +383,9 @@ def test_nothing_is_odd_about_a_sound_one():
         (on_step(1, lambda env, shown: {0: "x", 1: 1.0}), "agent 0"),
     ],
 )
-def test_agents_may_be_called_by_numbers(change, told):
+def test_agents_may_be_called_by_numbers(change, message):
     agents = {"possible_agents": (0, 1)}
     assert play(team(**agents))[3].terminated_B.all()
     assert any("lists 0, 1" in odd for odd in oddities(team(empties=False, **agents)))
-    with pytest.raises(EnvError, match=told):
+    with pytest.raises(EnvError, match=message):
         play(team(change=change, **agents))

@@ -65,7 +65,7 @@ def test_actors_give_the_same_numbers(handles, workers, expected):
     assert all(handle.killed for handle in handles)
 
 
-def test_trouble_in_an_actor_is_told(handles):
+def test_trouble_in_an_actor_is_reported(handles):
     env = counters("ray", 2, n_envs=6, trouble="raise")
     env.reset(0)
     with pytest.raises(EnvError, match=r"(?s)the physics exploded.*Ray worker [01] of 2.*copy [0-5]"):

@@ -1,4 +1,4 @@
-"""Copies of a team environment, here and in workers: the same numbers, and troubles told by name."""
+"""Copies of a team environment, here and in workers: the same numbers, and troubles reported by name."""
 
 import os
 import signal
@@ -76,7 +76,7 @@ def test_parts_of_a_reward_are_shown_beside_it(place):
         env.close()
 
 
-def test_parts_of_a_reward_that_change_are_told():
+def test_parts_of_a_reward_that_change_are_reported():
     class Changing(Trio):
         def _seen(self, *paid):
             return replace(super()._seen(*paid), parts={"choice": {"a": 1.0}, "luck": 0.0})
@@ -97,7 +97,7 @@ def test_a_frame_outlives_its_environment():
 
 @pytest.mark.parametrize("place", ["here", "processes"])
 @pytest.mark.parametrize(
-    ("trouble", "told"),
+    ("trouble", "message"),
     [
         ("raise", r"(?s)the physics exploded.*copy [0-5]"),
         ("nan", r"observation is not finite(?s:.*)agent a, step 2"),
@@ -106,11 +106,11 @@ def test_a_frame_outlives_its_environment():
         ("longer", "changed what its agents see"),
     ],
 )
-def test_trouble_is_told(place, trouble, told):
+def test_trouble_is_reported(place, trouble, message):
     env = counters(place, 2, n_envs=6, trouble=trouble)
     env.reset(0)
     try:
-        with pytest.raises(EnvError, match=told):
+        with pytest.raises(EnvError, match=message):
             for _ in range(60):
                 env.step(np.zeros((6, 2), np.int64))
         with pytest.raises(EnvError, match="broke before"):
@@ -168,7 +168,7 @@ def test_an_interrupt_ends_the_workers_in_silence(tmp_path):
     assert (out, err, run.returncode) == ("closed\n", "", 0)
 
 
-def test_wrong_specs_are_told():
+def test_wrong_specs_are_reported():
     with pytest.raises(BadInput, match="spread"):
         envs.load_team("spred", 2)
     with pytest.raises(BadInput, match="for one agent"):

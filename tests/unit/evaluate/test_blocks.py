@@ -129,7 +129,7 @@ TEXTS = st.text(max_size=8)
 
 @st.composite
 def lines(draw):
-    """A line: its numbers are of one length, or not told."""
+    """A line: its numbers are of one length, or not known."""
     n = draw(st.integers(0, 3))
     hints = get_type_hints(Line)
     columns = {name: draw(st.tuples(*[of(get_args(hints[name])[0])] * n)) for name in ("x", "y", "lo", "hi", "n")}
@@ -149,7 +149,7 @@ OF = {
 
 
 def made(cls):
-    """Any value of a dataclass, with every field told."""
+    """Any value of a dataclass, with every field set."""
     fields = {field.name: of(get_type_hints(cls)[field.name]) for field in dataclasses.fields(cls)}
     return st.builds(cls, **fields)
 
@@ -225,9 +225,9 @@ MADE = (sample_run, sample_language_run, sample_team_run, sample_search_run)
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 def test_the_page_of_a_run_is_the_same_after_the_file(make, tmp_path):
     path = make(tmp_path / "r")
-    told = page_of(RunFolder.open(path))
+    page = page_of(RunFolder.open(path))
     html = write_report(path).read_text("utf-8")
-    assert blocks.read(path) == told == page_of(RunFolder.open(path))
+    assert blocks.read(path) == page == page_of(RunFolder.open(path))
     assert report(RunFolder.open(path), blocks.read(path)) == html, "drawn from the file it is the same page"
 
 
@@ -273,11 +273,11 @@ def known(tmp_path_factory):
 @pytest.mark.parametrize("content", TORN.values(), ids=TORN)
 def test_a_page_that_cannot_be_read_is_made_again(known, content):
     good = (known / blocks.FILE).read_bytes()
-    told = blocks.read(known)
+    page = blocks.read(known)
     (known / blocks.FILE).write_bytes(content)
     try:
         assert blocks.read(known) is None
-        assert page_of(RunFolder.open(known)) == told
+        assert page_of(RunFolder.open(known)) == page
         assert "held-out success after learning" in write_report(known).read_text("utf-8")
         assert (known / blocks.FILE).read_bytes() == good
     finally:
@@ -416,13 +416,13 @@ def test_text_in_any_block_is_text(place, evil, pick):
     name = "".join(c for c in evil if c not in "/\x00" and not "\ud800" <= c <= "\udfff")
     (place / f"{name}.png").write_bytes(png.encode(np.zeros((2, 2, 3), np.uint8)))
     (place / f"{name}.json").write_text(json.dumps(sample_credit(episodes=1, turns=1, nasty=evil)))
-    told = [filled(cls, evil, pick, f"{name}.png") for cls in TYPES if cls is not Credit]
-    told += [
+    found = [filled(cls, evil, pick, f"{name}.png") for cls in TYPES if cls is not Credit]
+    found += [
         Credit(f"{name}.json", evil),
-        Tree(evil, (Node(-1, evil, inside=tuple(told)), Node(0, evil), Node(0, evil))),
+        Tree(evil, (Node(-1, evil, inside=tuple(found)), Node(0, evil), Node(0, evil))),
     ]
     hint = Hint(evil, (evil,), False, ("evolvent", evil, "DIR"))
-    page = Page(evil, tuple(told), Number(evil, 0.5), (evil,), 3, evil, hint, evil)
+    page = Page(evil, tuple(found), Number(evil, 0.5), (evil,), 3, evil, hint, evil)
     blocks.write(place, page)
     assert blocks.read(place) == page
     html = shown(place)

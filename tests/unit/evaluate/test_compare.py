@@ -226,14 +226,14 @@ def test_seeds_that_go_on_together(tmp_path):
     assert said.command == f"evolvent run mat --resume {runs} --steps 192000 --seeds 0 1"
 
 
-def test_of_two_arms_each_is_also_told_by_itself(folders):
+def test_of_two_arms_each_is_also_reported_by_itself(folders):
     standings = compare(load([folders / "rag", folders / "memlift"], page_of))
     assert len(verdict(standings).lines()) == 1, "the numbers are those of the comparison"
     assert notes(standings)[1] == "memlift: better than no memory on held-out tasks."
     assert not [line for line in notes(standings[:1]) if "no memory" in line], "a single arm's verdict says it"
 
 
-def test_systems_on_different_worlds_are_told_by_themselves(tmp_path):
+def test_systems_on_different_worlds_are_reported_by_themselves(tmp_path):
     for env in ("spread:n=3", "other"):
         path = sample_team_run(tmp_path / env.partition(":")[0], algo="mat")
         content = json.loads((path / "config.json").read_text())
@@ -255,8 +255,8 @@ def test_equal_gains_of_two_seeds_are_no_certainty():
     chance = {"name": "random actions", "success_mean": 0.25, "value": 0.25, "n": 8, "tasks": 8}
     summary = {"score": {"name": "return", "value": 0.5}, "greedy": row, "baseline": chance}
     run = updates.updates([])
-    told = updates.judged(summary, run, judged_as="", beside=[], against=updates.levels(summary, run))
-    (one,) = own([Page("", told.comparisons, told.score)] * 2)
+    result = updates.judged(summary, run, judged_as="", beside=[], against=updates.levels(summary, run))
+    (one,) = own([Page("", result.comparisons, result.score)] * 2)
     assert one.state == "same" and one.numbers.startswith("50 % against 25 %, +25 points [-")
 
 
@@ -272,13 +272,13 @@ def _programs(path, first, last, *, select="value", env="kernels", command="evol
     """A run over programs: gate and ratio of the first and the last attempt at each."""
     config = {"env": env, "seed": 0, "select": select}
     made = RunFolder.create(path, algo="evokernel", config=config, env=env, seed=0, command=command, kind="programs")
-    told = {"phase": "draft", "source": "int x;", "words": "", "start": None, "advice": [], "values": {}, "gain": 0.0}
-    told |= {"low": None, "high": None, "us": None, "seconds": 1.0, "tokens": 9, "prompt_tokens": 9}
+    facts = {"phase": "draft", "source": "int x;", "words": "", "start": None, "advice": [], "values": {}, "gain": 0.0}
+    facts |= {"low": None, "high": None, "us": None, "seconds": 1.0, "tokens": 9, "prompt_tokens": 9}
     with made as folder:
         for attempt, ends in ((1, first), (2, [("", 9.0)] * len(first)), (3, last)):
             for i, (gate, ratio) in enumerate(ends):
                 judged = {"gate": gate, "ratio": ratio, "valid": int(attempt != 2)}  # the harness failed
-                folder.log(len(first) * attempt + i, kernel=f"k{i}", attempt=attempt, **judged, **told)
+                folder.log(len(first) * attempt + i, kernel=f"k{i}", attempt=attempt, **judged, **facts)
         summary = summarise(folder.read_metrics(), [f"k{i}" for i in range(len(first))])
         folder.write_summary({**summary, "select": select, "refine": select != "none"})
     return path

@@ -1,4 +1,4 @@
-"""The runs in a folder: found, told apart, ordered; what is broken is named and hides nothing else."""
+"""The runs in a folder: found, distinguished, ordered; what is broken is named and hides nothing else."""
 # pyright: reportOptionalMemberAccess=false
 
 import json
@@ -54,7 +54,7 @@ def test_a_run_is_running_while_it_is_written_and_stopped_when_nobody_does(tmp_p
 def test_where_locks_cannot_be_seen_a_run_that_wrote_lately_goes_on(tmp_path, monkeypatch):
     path, read = sample_team_run(tmp_path / "r", summary=False), Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda self, **how: "" if str(self) == "/proc/locks" else read(self, **how))
-    assert state_of(path) == "running", "not even our own lock is told of"
+    assert state_of(path) == "running", "not even our own lock is noticed"
     os.utime(path / "metrics.jsonl", (1, 1))
     assert state_of(path) == "stopped"
 

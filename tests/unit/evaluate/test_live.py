@@ -107,14 +107,14 @@ def test_intervals_in_words():
     assert one_line("a\t\n b\x00c") == r"a b\x00c"
 
 
-def test_how_far_long_work_is_and_how_long_it_takes_is_told_now_and_then(monkeypatch):
+def test_how_far_long_work_is_and_how_long_it_takes_is_reported_now_and_then(monkeypatch):
     now, out = [0.0], io.StringIO()
     monkeypatch.setattr("evolvent.evaluate.live.time.monotonic", lambda: now[0])
     with Live(plain=True, stream=out) as live:
-        told = live.advancing("the value learns", every=10.0)
+        advance = live.advancing("the value learns", every=10.0)
         for second in range(1, 41):
             now[0] = float(second)
-            told(second / 40)
+            advance(second / 40)
     lines = [line for line in out.getvalue().splitlines() if "learns" in line]
     assert lines == [
         "… the value learns",

@@ -35,14 +35,14 @@ def test_a_tracker_gets_every_line(tmp_path, monkeypatch, name):
 
 
 def test_tensorboard_writes_into_the_run_folder(tmp_path, monkeypatch):
-    told = []
+    found = []
 
     def writer(path):
-        return SimpleNamespace(add_scalar=lambda *row: told.append((path, *row)), close=lambda: told.append("closed"))
+        return SimpleNamespace(add_scalar=lambda *row: found.append((path, *row)), close=lambda: found.append("closed"))
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=writer))
     evolvent.run("memlift", out=tmp_path / "run", quiet=True, log="tensorboard", **DEMO)
-    assert (str(tmp_path / "run" / "tensorboard"), "before/success", 0.0, 1) in told and told[-1] == "closed"
+    assert (str(tmp_path / "run" / "tensorboard"), "before/success", 0.0, 1) in found and found[-1] == "closed"
 
 
 def test_what_cannot_be_written_to_is_said(tmp_path, monkeypatch):

@@ -189,8 +189,8 @@ def test_pairs_are_matched_by_task_not_by_position():
     assert (test.n, test.only_a, test.only_b, test.difference) == (4, 2, 0, 0.5)
     assert test.p == 0.5 and test.lo <= 0.5 <= test.hi
     assert paired({(0, "t0"): 1}, {(3, "t0"): 1}) is None, "another run's task is another one"
-    (told,) = pairs("before", a, b)
-    assert told.pairs == (("t0", 1, 0), ("t1", 1, 1), ("t2", 0, 0), ("t3", 1, 0))
+    (comparison,) = pairs("before", a, b)
+    assert comparison.pairs == (("t0", 1, 0), ("t1", 1, 1), ("t2", 0, 0), ("t3", 1, 0))
     assert pairs("before", a, _rows([1])[:0]) == [] == pairs("before", a, [*b, b[0]]), "none, or one of them twice"
 
 

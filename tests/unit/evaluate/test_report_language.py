@@ -86,7 +86,7 @@ def test_the_numbers_are_those_of_the_folder(folder):
     assert f"{40_320 / learn:.4g} tokens a second, training" in words
 
 
-def test_a_warning_is_said_once_with_every_update_that_told_it(folder):
+def test_a_warning_is_said_once_with_every_update_that_gave_it(folder):
     assert Page(html(folder)).words.count("nothing is compared") == 1
 
 
@@ -183,13 +183,13 @@ def test_the_table_at_the_end_says_before_after_sampled_and_random(make, tmp_pat
     want += [("greedy", step, row) for step, row in judged]
     want += [("answers sampled" if language else "actions sampled", last, summary["sampled"])]
     said = [re.split(r"\s{2,}", line) for line in out.getvalue().splitlines() if "against" not in line]
-    told = [cells for cells in said if re.match(r"(random|greedy|answers|actions) ?\w*$", cells[0])][1:]  # the heading
-    assert [(name, int(step.replace(",", ""))) for name, step, *_ in told] == [(name, step) for name, step, _ in want]
+    found = [cells for cells in said if re.match(r"(random|greedy|answers|actions) ?\w*$", cells[0])][1:]  # the heading
+    assert [(name, int(step.replace(",", ""))) for name, step, *_ in found] == [(name, step) for name, step, _ in want]
     assert (judged[0][0] == 0) is language, "what it did before learning"
-    for (_, _, value, success, *_), (_, _, row) in zip(told, want, strict=True):
+    for (_, _, value, success, *_), (_, _, row) in zip(found, want, strict=True):
         assert value == interval(row["value"], row["ci95"], rate=False)
         assert success == interval(row["success_mean"], success_interval(row)) or success_interval(row) is None
-    assert f"{_short(summary['greedy'])} [" in told[-2][2]
+    assert f"{_short(summary['greedy'])} [" in found[-2][2]
 
 
 def parts(page):
@@ -203,17 +203,17 @@ def test_what_the_learner_tells_is_apart_from_what_the_environment_tells(tmp_pat
     assert "<h3>ratio</h3>" in learner and "<h3>loss</h3>" in learner and "<h3>reward overlong</h3>" in learner
     assert "<h3>reward format</h3>" in world and "ratio" not in world and "overlong" not in world
     rows = RunFolder.open(tmp_path / "run").read_metrics()
-    assert updates(rows).told() == [
+    assert updates(rows).reported() == [
         "success_mean",
         "tokens_mean",
         "cut_mean",
         "flat_mean",
         "reward_format_mean",
     ]
-    assert not set(updates(rows).told()) & set(updates(rows).learned())
+    assert not set(updates(rows).reported()) & set(updates(rows).learned())
 
 
-def test_where_nothing_but_success_is_told_there_is_no_such_part(tmp_path):
+def test_where_nothing_but_success_is_reported_there_is_no_such_part(tmp_path):
     path = sample_language_run(tmp_path / "run")
     lines = (path / "metrics.jsonl").read_text().splitlines()
     rows = [{k: v for k, v in json.loads(line).items() if k != "reward_format_mean"} for line in lines]

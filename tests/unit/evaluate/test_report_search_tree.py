@@ -18,17 +18,17 @@ def drawn(found):
 
 @pytest.mark.parametrize("most", [4, 40, 4000])
 def test_a_line_is_as_thick_as_its_state_was_visited_against_the_root(most):
-    told = {"value": 0.5, "tokens": 1, "taken": False, "right": None, "dead": False, "text": "x"}
-    nodes = [{**told, "parent": parent, "visits": visits} for parent, visits in ((-1, most), (0, most // 4), (0, 0))]
+    facts = {"value": 0.5, "tokens": 1, "taken": False, "right": None, "dead": False, "text": "x"}
+    nodes = [{**facts, "parent": parent, "visits": visits} for parent, visits in ((-1, most), (0, most // 4), (0, 0))]
     page = drawn([{"search": "mcts_alpha", "question": "?", "left_out": 0, "nodes": nodes}])
     root, quarter, never = map(int, re.findall(r"--thick:(\d+)px", page))
     assert (root, never) == (8, 1) and never < quarter < root
 
 
 def test_a_root_that_nobody_has_judged_has_no_value_and_no_colour():
-    told = {"tokens": 1, "taken": False, "right": None, "dead": False}
-    nodes = [{**told, "parent": -1, "text": "", "value": 0.0, "visits": 0}]
-    nodes += [{**told, "parent": 0, "text": "x", "value": -0.5, "visits": 0}]
+    facts = {"tokens": 1, "taken": False, "right": None, "dead": False}
+    nodes = [{**facts, "parent": -1, "text": "", "value": 0.0, "visits": 0}]
+    nodes += [{**facts, "parent": 0, "text": "x", "value": -0.5, "visits": 0}]
     page = drawn([{"search": "beam", "question": "?", "left_out": 0, "nodes": nodes}])
     assert page.count("unjudged") == 1 and "-0.5 · 0×" in page and "0 · 0×" not in page.replace("-0.5 · 0×", "")
     nodes[0]["visits"] = 3

@@ -74,7 +74,7 @@ def test_a_mean_that_updates_alone_have_is_the_learners(tmp_path, name):
     rows = [row | {name: 1.0} if "update" in row else row for row in rows]
     for some in (rows, [row for row in rows if row.get("phase") != "eval"]):
         run = updates(some)
-        assert run.told() == ["success_mean", "covered_mean"] and name in run.learned()
+        assert run.reported() == ["success_mean", "covered_mean"] and name in run.learned()
 
 
 def test_the_numbers_are_those_of_the_folder(tmp_path):
@@ -280,9 +280,9 @@ def test_runs_that_were_hardly_evaluated_are_drawn_by_the_attempts_they_learned_
     assert roles == ["learned", "judged"]
     line = lines_of.together(few[0].pages, "ippo", 0, "learned")
     rows = [RunFolder.open(folder).read_metrics() for folder in arms[0].folders]
-    told = [[u["return"] for u in updates(lines).updates if u["return"] is not None] for lines in rows]
+    found = [[u["return"] for u in updates(lines).updates if u["return"] is not None] for lines in rows]
     assert 40 >= len(line.x) > 6 and line.x[-1] == updates(rows[0]).updates[-1]["step"]
-    at = [smoothed(returns, window(len(returns)))[0] for returns in told]
+    at = [smoothed(returns, window(len(returns)))[0] for returns in found]
     assert line.y[0] == pytest.approx(float(iqm(at))) and line.lo[0] < line.hi[0]
     html = write_html(compare(few), tmp_path / "c.html").read_text()
     assert "Return of an attempt, on what it learned from, spread:n=3" in Page(html).words

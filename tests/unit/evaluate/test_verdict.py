@@ -96,8 +96,8 @@ def test_several_levels_in_one_sentence():
 def test_without_an_interval_nothing_is_claimed(ends):
     said = levels(0.9, ends, baseline=RANDOM)
     assert said.state == "unknown" and said.sentence.startswith("Too few outcomes") and "no interval" in said.lines()[0]
-    told = Number("return", 0.9, ends and tuple(ends)), Number("random actions", 0.2, (0.1, 0.3))
-    (one,) = own([Page("", (Comparison("random actions", own=told[0], other=told[1]),))])
+    numbers = Number("return", 0.9, ends and tuple(ends)), Number("random actions", 0.2, (0.1, 0.3))
+    (one,) = own([Page("", (Comparison("random actions", own=numbers[0], other=numbers[1]),))])
     assert one.state == "unknown" and "no interval" in one.numbers
 
 
@@ -111,7 +111,7 @@ def test_without_a_baseline_it_says_so():
     assert levels(None, None, baseline=RANDOM).sentence == "No verdict: the run has no score."
 
 
-def test_a_return_that_is_the_success_rate_is_told_in_per_cent():
+def test_a_return_that_is_the_success_rate_is_reported_in_per_cent():
     row = {"n": 32, "tasks": 32, "ci95": [0.0, 1.0]}
     greedy = {"value": 0.09375, "success_mean": 0.09375, **row}
     chance = {"name": "random actions", "value": 0.71875, "success_mean": 0.71875, **row}

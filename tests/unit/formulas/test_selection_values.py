@@ -196,12 +196,12 @@ def rate_by_sums(won, n, counts, shares, hazards):
     def evidence(of):
         return np.mean(np.prod([(grid**x * (1 - grid) ** (1 - x)) ** c for c, x in of] or [np.ones_like(grid)], 0))
 
-    told = list(zip(counts, shares, strict=True))
+    outcomes = list(zip(counts, shares, strict=True))
     total = weights = 0.0
-    for r in range(1, len(told) + 1):
-        same = np.prod([1 - h for h in hazards[: r - 1]]) * evidence(told[:r])
-        p = same * (hazards[r - 1] * evidence(told[r:]) if r < len(told) else 1.0)
-        mean = (won + sum(c * x for c, x in told[:r])) / (n + sum(c for c, _ in told[:r]))
+    for r in range(1, len(outcomes) + 1):
+        same = np.prod([1 - h for h in hazards[: r - 1]]) * evidence(outcomes[:r])
+        p = same * (hazards[r - 1] * evidence(outcomes[r:]) if r < len(outcomes) else 1.0)
+        mean = (won + sum(c * x for c, x in outcomes[:r])) / (n + sum(c for c, _ in outcomes[:r]))
         total, weights = total + p * mean, weights + p
     return total / weights
 
@@ -227,9 +227,9 @@ def test_a_rate_that_may_have_changed_is_what_sums_over_both_rates_give(counts, 
 
 
 @given(st.lists(st.tuples(st.floats(0.0, 1.0), st.floats(0.0, 1.0)), max_size=16), st.floats(0.0, 3.0))
-def test_without_a_hazard_all_outcomes_count_alike_and_the_mean_is_always_between_its_ends(told, won):
-    counts, shares = [c for c, _ in told], [x for _, x in told]
-    plain = (won + sum(c * x for c, x in told)) / (3.0 + sum(counts))
+def test_without_a_hazard_all_outcomes_count_alike_and_the_mean_is_always_between_its_ends(result, won):
+    counts, shares = [c for c, _ in result], [x for _, x in result]
+    plain = (won + sum(c * x for c, x in result)) / (3.0 + sum(counts))
     assert values.mean_since_change(won, 3.0, counts, shares, [0.0] * len(counts)) == pytest.approx(plain)
     assert -1e-9 <= values.mean_since_change(won, 3.0, counts, shares, [0.1] * len(counts)) <= 1.0 + 1e-9
 

@@ -36,13 +36,13 @@ def masks() -> list[Tensor | None]:
 def test_pieces_give_the_step_of_the_whole(monkeypatch: pytest.MonkeyPatch, mask: Tensor | None, size: int):
     order = torch.randperm(ROWS, generator=torch.Generator().manual_seed(2))
     passes: list[Rows] = [slice(None), *order.tensor_split(3), slice(5, 45)]
-    whole, told = fitted(mask, passes)
+    whole, metrics = fitted(mask, passes)
     monkeypatch.setattr(descent, "PIECE", size)
     parts, seen = fitted(mask, passes)
     torch.testing.assert_close(parts.weight, whole.weight, rtol=0, atol=1e-12)
     torch.testing.assert_close(parts.bias, whole.bias, rtol=0, atol=1e-12)
-    assert seen == pytest.approx(told, abs=1e-12)
-    assert set(told) == {"loss", "one", "grad_norm"}
+    assert seen == pytest.approx(metrics, abs=1e-12)
+    assert set(metrics) == {"loss", "one", "grad_norm"}
 
 
 def test_pieces_are_a_partition_in_order(monkeypatch: pytest.MonkeyPatch):

@@ -83,7 +83,7 @@ def test_the_gradient_is_ours(tmp_path, made, theirs, ours, settings, moved):
     logp = torch.zeros(mask.shape).masked_scatter(mask, batch.units.old_logp + noise).requires_grad_()
     actor = actor_config(theirs)
     actor.global_batch_info["loss_scale_factor"] = settings.get("length")
-    loss, told = core_algos.compute_policy_loss_vanilla(
+    loss, metrics = core_algos.compute_policy_loss_vanilla(
         data.batch["old_log_probs"], logp, data.batch["advantages"], data.batch["response_mask"], theirs, actor
     )
     (slope,) = torch.autograd.grad(loss, logp)
@@ -94,7 +94,7 @@ def test_the_gradient_is_ours(tmp_path, made, theirs, ours, settings, moved):
     (expected,) = torch.autograd.grad(terms.loss, flat)
     torch.testing.assert_close(loss, terms.loss)
     torch.testing.assert_close(slope[mask], expected)
-    assert (slope[~mask] == 0).all() and (told["actor/pg_clipfrac"] > 0) == (moved > 0)
+    assert (slope[~mask] == 0).all() and (metrics["actor/pg_clipfrac"] > 0) == (moved > 0)
 
 
 @pytest.mark.parametrize("made", [fresh, conversation])

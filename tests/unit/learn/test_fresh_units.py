@@ -47,9 +47,9 @@ def batches(policy: Table):
         for _ in range(1 + i % 2):
             context, tokens = draws.integers(0, WORDS, 2), draws.integers(0, WORDS, 3)
             with torch.no_grad():
-                told = policy([SimpleNamespace(context=context, tokens=tokens)])
+                result = policy([SimpleNamespace(context=context, tokens=tokens)])
             episode.observe("seen", token_ids=context, parent=-1)
-            episode.act("act", token_ids=tokens, logp=told.logp_K.numpy())
+            episode.act("act", token_ids=tokens, logp=result.logp_K.numpy())
         episode.end(terminated=True)
         episodes.append(episode)
     ledger = Ledger.for_episodes(episodes)
@@ -62,8 +62,8 @@ def batches(policy: Table):
 def learned(objective, batch, **settings):
     policy = Table()
     sgd = torch.optim.SGD(policy.parameters(), lr=1.0)
-    told = improve(objective, batch, policy, sgd, generator=torch.Generator().manual_seed(0), **settings)
-    return policy.last.detach(), told
+    metrics = improve(objective, batch, policy, sgd, generator=torch.Generator().manual_seed(0), **settings)
+    return policy.last.detach(), metrics
 
 
 @pytest.mark.parametrize("objective", [GSPO, TOKEN], ids=["gspo", "token"])
@@ -73,17 +73,17 @@ def test_fresh_units_learn_as_if_nothing_were_rounded(objective, size, steps):
     exact, rounded, off = batches(Table())
     settings = {"micro_tokens": size, "epochs": steps[0], "minibatches": steps[1]}
     want, clean = learned(objective, exact, **settings)
-    found, told = learned(objective, rounded.fresh_until(N), **settings)
+    found, metrics = learned(objective, rounded.fresh_until(N), **settings)
     torch.testing.assert_close(found, want, rtol=0, atol=2e-6)
     for name in ("ratio_mean", "ratio_max", "clip_low", "clip_high", "approx_kl", "loss"):
-        assert told[name] == pytest.approx(clean[name], abs=2e-5), name
-    assert told["gap"] == pytest.approx(float(off.abs().max()), abs=1e-5)
+        assert metrics[name] == pytest.approx(clean[name], abs=2e-5), name
+    assert metrics["gap"] == pytest.approx(float(off.abs().max()), abs=1e-5)
 
 
 def test_without_the_mark_rounding_clips_and_stops():
     _, rounded, _ = batches(Table())
-    told = learned(GSPO, rounded)[1]
-    assert told["clip_low"] + told["clip_high"] > 0.2 and told["approx_kl"] > 1e-4
+    metrics = learned(GSPO, rounded)[1]
+    assert metrics["clip_low"] + metrics["clip_high"] > 0.2 and metrics["approx_kl"] > 1e-4
     assert learned(TOKEN, rounded, kl_stop=1e-4)[1]["discarded"] == 1.0
     assert learned(TOKEN, rounded.fresh_until(N), kl_stop=1e-4)[1]["discarded"] == 0.0
 
@@ -91,11 +91,11 @@ def test_without_the_mark_rounding_clips_and_stops():
 def test_what_an_older_policy_sampled_keeps_its_ratio():
     _, rounded, off = batches(Table())
     for objective in (TOKEN, WithReplay(TOKEN, TOKEN, 4, 1.0)):
-        told = learned(objective, rounded.fresh_until(4))[1]
+        metrics = learned(objective, rounded.fresh_until(4))[1]
         old = rounded.units.trajectory >= 4
         want = torch.exp(-off[old]) - 1.0 + off[old]
-        assert told["approx_kl"] == pytest.approx(float(want.sum()) / len(old), abs=1e-6)
-        assert told["ratio_max"] == pytest.approx(float(torch.exp(-off[old]).max()), abs=1e-5)
+        assert metrics["approx_kl"] == pytest.approx(float(want.sum()) / len(old), abs=1e-6)
+        assert metrics["ratio_max"] == pytest.approx(float(torch.exp(-off[old]).max()), abs=1e-5)
 
 
 def test_divergence_from_a_reference_on_a_portion_of_the_rows():

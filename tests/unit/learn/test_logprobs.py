@@ -77,8 +77,8 @@ def test_what_was_sampled_is_what_is_trained(model):
     gradients = []
     for micro_tokens in (1, 12, 10_000):
         sgd = torch.optim.SGD(model.trainable(), lr=1.0)
-        told = improve(Objective(kl=0.1), batch, judge, sgd, micro_tokens=micro_tokens, grad_clip=0.0)
-        assert told["gap"] < 1e-4 and told["kl_ref"] == pytest.approx(0.0, abs=1e-6)
+        metrics = improve(Objective(kl=0.1), batch, judge, sgd, micro_tokens=micro_tokens, grad_clip=0.0)
+        assert metrics["gap"] < 1e-4 and metrics["kl_ref"] == pytest.approx(0.0, abs=1e-6)
         gradients.append(
             torch.cat([(p.detach() - b).flatten() for p, b in zip(model.trainable(), before, strict=True)])
         )
@@ -105,9 +105,9 @@ def test_whole_actions_are_twosomes(model):
         sums = torch.stack([part.sum() for part in logp.split([1, 2, 3])])
         for way, by in (("sum", 1), ("token", sums.new_tensor([1, 2, 3])), ("word", sums.new_tensor([1, 2, 3]))):
             expected = torch.log_softmax(sums / by / 0.7, -1)
-            told = ActionLogprobs(model, temperature=0.7, way=way)(rows)
-            assert told.logp_K.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
-            assert told.entropy_K.tolist() == pytest.approx([-(expected.exp() @ expected).item()] * 3, abs=1e-5)
+            result = ActionLogprobs(model, temperature=0.7, way=way)(rows)
+            assert result.logp_K.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+            assert result.entropy_K.tolist() == pytest.approx([-(expected.exp() @ expected).item()] * 3, abs=1e-5)
         free = ActionLogprobs(model, way="token")([Row(context, choices[2]), rows[0]])
         assert free.logp_K[0].item() == pytest.approx(
             sums[2].item(), abs=1e-5

@@ -153,8 +153,8 @@ def test_every_objective_makes_the_better_answer_likelier(name):
     ledger.set("step", [0.5, -0.5, -0.5, 0.5])
     batch = token_batch(episodes, ledger, level="step").with_reference(judge)
     before = torch.softmax(logits, -1).detach()
-    told = improve(
+    metrics = improve(
         CHOICES[name].loss, batch, judge, torch.optim.SGD([logits], lr=0.1), generator=torch.Generator().manual_seed(0)
     )
     assert torch.softmax(logits, -1)[0] > before[0]
-    assert told["gap"] < 1e-6 and told["ess"] == pytest.approx(1.0, abs=1e-5)
+    assert metrics["gap"] < 1e-6 and metrics["ess"] == pytest.approx(1.0, abs=1e-5)

@@ -51,10 +51,10 @@ def episodes_of(policy, n=6, seed=0):
         for _ in range(1 + i % 3):
             context, tokens = rng.integers(0, WORDS, 2), rng.integers(0, WORDS, int(rng.integers(1, 5)))
             with torch.no_grad():
-                told = policy([SimpleNamespace(context=context, tokens=tokens)])
+                result = policy([SimpleNamespace(context=context, tokens=tokens)])
             ep.observe("seen", token_ids=context, parent=-1)
-            ep.act("act", token_ids=tokens, logp=told.logp_K.numpy())
-            entropies.append(told.entropy_K.numpy())
+            ep.act("act", token_ids=tokens, logp=result.logp_K.numpy())
+            entropies.append(result.entropy_K.numpy())
         ep.end(terminated=True)
         ep.note("entropy", np.concatenate(entropies))
         out.append(ep)
@@ -79,15 +79,15 @@ def moved(policy, by=0.3):
 
 
 def step_of(objective, batch, policy, **settings):
-    """The change of the parameters in one step of plain descent, and what was told."""
+    """The change of the parameters in one step of plain descent, and what was logged."""
     before = [p.detach().clone() for p in policy.parameters()]
     sgd = torch.optim.SGD(policy.parameters(), lr=1.0)
-    told = improve(objective, batch, policy, sgd, grad_clip=0.0, **settings)
+    metrics = improve(objective, batch, policy, sgd, grad_clip=0.0, **settings)
     change = torch.cat([(p.detach() - b).flatten() for p, b in zip(policy.parameters(), before, strict=True)])
     with torch.no_grad():
         for p, b in zip(policy.parameters(), before, strict=True):
             p.copy_(b)
-    return change, told
+    return change, metrics
 
 
 OBJECTIVES = {
@@ -119,13 +119,13 @@ def test_the_gradient_does_not_depend_on_the_portions(name):
     def step(micro_tokens):
         return step_of(OBJECTIVES[name], batch, policy, micro_tokens=micro_tokens, generator=torch.Generator())
 
-    whole, told = step(10_000)
+    whole, metrics = step(10_000)
     assert whole.abs().max() > 1e-4
     for size in (1, 7, 20):
         change, again = step(size)
         assert torch.allclose(change, whole, atol=2e-6)
-        assert again.keys() == told.keys()
-        assert again == pytest.approx(told, abs=1e-5)
+        assert again.keys() == metrics.keys()
+        assert again == pytest.approx(metrics, abs=1e-5)
 
 
 def test_of_turns_each_counts_once_however_many_tokens_it_has():
@@ -138,10 +138,10 @@ def test_of_turns_each_counts_once_however_many_tokens_it_has():
     ratio = torch.stack([(logp[turn] - units.old_logp[turn]).sum().exp() for turn in turns])
     loss = -torch.minimum(adv * ratio, adv * ratio.clamp(0.8, 1.2)).mean()  # OpenR's loss of actions
     want = torch.cat([g.flatten() for g in torch.autograd.grad(loss, [*policy.parameters()])])
-    change, told = step_of(OBJECTIVES["of turns"], batch, policy)
+    change, metrics = step_of(OBJECTIVES["of turns"], batch, policy)
     assert torch.allclose(change, -want, atol=1e-6)
     kl = float((ratio - 1 - ratio.log()).mean().detach())
-    assert told["approx_kl"] == pytest.approx(kl, abs=1e-5)
+    assert metrics["approx_kl"] == pytest.approx(kl, abs=1e-5)
     assert step_of(OBJECTIVES["of turns"], batch, policy, kl_stop=0.9 * kl)[1]["discarded"] == 1.0
 
 
@@ -153,20 +153,20 @@ def test_the_whole_gradient_is_that_of_the_loss():
     adv = batch.units.adv
     loss = -torch.minimum(ratio * adv, ratio.clamp(0.8, 1.28) * adv).mean()
     gradient = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(policy.parameters()))])
-    change, told = step_of(Objective(clip_high=0.28), batch, policy, micro_tokens=5)
+    change, metrics = step_of(Objective(clip_high=0.28), batch, policy, micro_tokens=5)
     assert torch.allclose(change, -gradient, atol=1e-6)
-    assert told["loss"] == pytest.approx(float(loss.detach()), abs=1e-6)
-    assert told["grad_norm"] == pytest.approx(float(gradient.norm()), rel=1e-4)
+    assert metrics["loss"] == pytest.approx(float(loss.detach()), abs=1e-6)
+    assert metrics["grad_norm"] == pytest.approx(float(gradient.norm()), rel=1e-4)
     with torch.no_grad():
-        assert told["ratio_mean"] == pytest.approx(float(ratio.mean()), abs=1e-5)
-        assert told["ratio_max"] == pytest.approx(float(ratio.max()), abs=1e-5)
-        assert told["clip_high"] == pytest.approx(float(((ratio > 1.28) & (adv > 0)).float().mean()))
-        assert told["clip_low"] == pytest.approx(float(((ratio < 0.8) & (adv < 0)).float().mean()))
-        assert told["approx_kl"] == pytest.approx(float((ratio - 1 - ratio.log()).mean()), abs=1e-5)
-        assert told["ess"] == pytest.approx(float(ratio.sum() ** 2 / (ratio**2).sum()) / len(ratio), abs=1e-5)
-        assert told["entropy"] == pytest.approx(float(judged.entropy_K.mean()), abs=1e-5)
-        assert told["gap"] == pytest.approx(float(ratio.log().abs().max()), abs=1e-5)
-    assert told["tokens"] == len(adv) and told["updates"] == 1 and told["untrained"] == 0
+        assert metrics["ratio_mean"] == pytest.approx(float(ratio.mean()), abs=1e-5)
+        assert metrics["ratio_max"] == pytest.approx(float(ratio.max()), abs=1e-5)
+        assert metrics["clip_high"] == pytest.approx(float(((ratio > 1.28) & (adv > 0)).float().mean()))
+        assert metrics["clip_low"] == pytest.approx(float(((ratio < 0.8) & (adv < 0)).float().mean()))
+        assert metrics["approx_kl"] == pytest.approx(float((ratio - 1 - ratio.log()).mean()), abs=1e-5)
+        assert metrics["ess"] == pytest.approx(float(ratio.sum() ** 2 / (ratio**2).sum()) / len(ratio), abs=1e-5)
+        assert metrics["entropy"] == pytest.approx(float(judged.entropy_K.mean()), abs=1e-5)
+        assert metrics["gap"] == pytest.approx(float(ratio.log().abs().max()), abs=1e-5)
+    assert metrics["tokens"] == len(adv) and metrics["updates"] == 1 and metrics["untrained"] == 0
 
 
 class Choices(nn.Module):
@@ -196,9 +196,9 @@ def test_from_ledger_to_parameters_it_is_the_true_policy_gradient(ratio, aggrega
     ledger.set("step", (task.probability_N * returns * len(episodes))[ledger.episode_index("step")])
     objective = Objective(surrogate="pg" if ratio == "none" else "is", ratio=ratio, aggregate=aggregate)
     batch = token_batch(episodes, ledger, level="step")
-    change, told = step_of(objective, batch, Choices(task), micro_tokens=9)
+    change, metrics = step_of(objective, batch, Choices(task), micro_tokens=9)
     assert change.numpy() == pytest.approx(task.true_gradient_D, abs=1e-6)
-    assert told["gap"] < 1e-6
+    assert metrics["gap"] < 1e-6
 
 
 def test_rows_without_advantage_are_not_judged_and_nothing_changes():
@@ -211,9 +211,9 @@ def test_rows_without_advantage_are_not_judged_and_nothing_changes():
     batch, policy = token_batch(episodes, ledger, level="step"), moved(acted)
     batch = batch.with_reference(Bigrams(seed=3))
     policy.seen.clear()
-    change, told = step_of(Objective(), batch, policy)
+    change, metrics = step_of(Objective(), batch, policy)
     assert len(policy.seen) == 2 < len(batch.rows)
-    assert told["zero_advantage"] == pytest.approx(float((batch.units.adv == 0).float().mean())) != 0
+    assert metrics["zero_advantage"] == pytest.approx(float((batch.units.adv == 0).float().mean())) != 0
     # the same as with everything judged, which an entropy of no weight to speak of asks for
     policy.seen.clear()
     full, _ = step_of(Objective(entropy=1e-12), batch, policy)
@@ -234,12 +234,12 @@ def test_a_step_that_has_moved_too_far_is_discarded():
     policy = moved(acted)
     for micro_tokens in (1, 10_000):
         for objective in (Objective(), Objective(ratio="seq_geo")):
-            change, told = step_of(objective, batch, policy, kl_stop=1e-3, micro_tokens=micro_tokens)
+            change, metrics = step_of(objective, batch, policy, kl_stop=1e-3, micro_tokens=micro_tokens)
             assert change.abs().max() == 0.0
-            assert told["discarded"] == 1 and told["updates"] == 0 and "grad_norm" not in told
-            assert told["approx_kl"] > 1e-3
-    change, told = step_of(Objective(), batch, acted, kl_stop=1e-3)
-    assert change.abs().max() > 0.0 and told["updates"] == 1 and told["gap"] < 1e-5
+            assert metrics["discarded"] == 1 and metrics["updates"] == 0 and "grad_norm" not in metrics
+            assert metrics["approx_kl"] > 1e-3
+    change, metrics = step_of(Objective(), batch, acted, kl_stop=1e-3)
+    assert change.abs().max() > 0.0 and metrics["updates"] == 1 and metrics["gap"] < 1e-5
     # later passes are measured against the policy that sampled
     far = step_of(Objective(), batch, acted, kl_stop=1e-4, epochs=4)[1]
     assert far["updates"] == 1 and far["discarded"] == 3 and far["gap"] < 1e-5
@@ -254,10 +254,10 @@ def test_nothing_to_learn_moves_nothing():
     adam = torch.optim.Adam(policy.parameters(), lr=0.1)
     improve(Objective(), batch_of(episodes), policy, adam)  # gives Adam a momentum
     before = [p.detach().clone() for p in policy.parameters()]
-    told = improve(Objective(), batch, policy, adam)
+    metrics = improve(Objective(), batch, policy, adam)
     assert all(torch.equal(p, b) for p, b in zip(policy.parameters(), before, strict=True))
-    assert told["empty"] == 1 and told["updates"] == 0 and told["zero_advantage"] == 1.0
-    assert all(math.isfinite(value) for value in told.values())
+    assert metrics["empty"] == 1 and metrics["updates"] == 0 and metrics["zero_advantage"] == 1.0
+    assert all(math.isfinite(value) for value in metrics.values())
 
 
 def test_a_broken_judge_is_an_error_before_the_step():
@@ -266,16 +266,16 @@ def test_a_broken_judge_is_an_error_before_the_step():
     before = acted.last.detach().clone()
 
     def broken(rows):
-        told = acted(rows)
-        return SimpleNamespace(logp_K=told.logp_K * math.nan, entropy_K=told.entropy_K)
+        result = acted(rows)
+        return SimpleNamespace(logp_K=result.logp_K * math.nan, entropy_K=result.entropy_K)
 
     sgd = torch.optim.SGD(acted.parameters(), lr=1.0)
     with pytest.raises(ModelError, match="not finite"):
         improve(Objective(), batch, broken, sgd)
 
     def steep(rows):  # a finite loss whose gradient is not
-        told = acted(rows)
-        return SimpleNamespace(logp_K=told.logp_K + (acted.last * 0.0).abs().sqrt().sum(), entropy_K=told.entropy_K)
+        result = acted(rows)
+        return SimpleNamespace(logp_K=result.logp_K + (acted.last * 0.0).abs().sqrt().sum(), entropy_K=result.entropy_K)
 
     with pytest.raises(ModelError, match="gradient is not finite"):
         improve(Objective(), batch, steep, sgd)
@@ -305,12 +305,12 @@ def test_minibatches_keep_trajectories_whole():
 
     def order(seed, n=3):
         parts.clear()
-        told = step_of(Watching(), batch, policy, minibatches=n, generator=torch.Generator().manual_seed(seed))[1]
-        return [tuple(part) for part in parts], told
+        metrics = step_of(Watching(), batch, policy, minibatches=n, generator=torch.Generator().manual_seed(seed))[1]
+        return [tuple(part) for part in parts], metrics
 
-    first, told = order(0)
+    first, metrics = order(0)
     assert sorted(i for part in first for i in part) == list(range(7))
-    assert sorted(len(part) for part in first) == [2, 2, 3] and told["updates"] == 3
+    assert sorted(len(part) for part in first) == [2, 2, 3] and metrics["updates"] == 3
     assert order(0)[0] == first != order(1)[0]
     assert len(order(0, n=50)[0]) == 7
 
@@ -320,9 +320,9 @@ def test_gradient_clip():
     batch = batch_of(episodes_of(acted))
     sgd = torch.optim.SGD(acted.parameters(), lr=1.0)
     before = [p.detach().clone() for p in acted.parameters()]
-    told = improve(Objective(), batch, acted, sgd, grad_clip=0.01)
+    metrics = improve(Objective(), batch, acted, sgd, grad_clip=0.01)
     size = sum(float(((p - b) ** 2).sum().detach()) for p, b in zip(acted.parameters(), before, strict=True)) ** 0.5
-    assert told["grad_norm"] > 0.01 and size == pytest.approx(0.01, rel=1e-3)
+    assert metrics["grad_norm"] > 0.01 and size == pytest.approx(0.01, rel=1e-3)
 
 
 def test_unknown_log_probabilities_are_no_gap():
@@ -334,8 +334,8 @@ def test_unknown_log_probabilities_are_no_gap():
     ledger = Ledger.for_episodes([ep])
     ledger.set("step", 1.0)
     batch = token_batch([ep], ledger, level="step")
-    told = step_of(Objective(surrogate="pg", ratio="none"), batch, policy)[1]
-    assert "gap" not in told and all(math.isfinite(value) for value in told.values())
+    metrics = step_of(Objective(surrogate="pg", ratio="none"), batch, policy)[1]
+    assert "gap" not in metrics and all(math.isfinite(value) for value in metrics.values())
     with pytest.raises(BadInput, match="as sampled"):
         step_of(Objective(), batch, policy)
     assert step_of(Objective(), batch.with_old(policy), policy)[1]["gap"] == 0.0
@@ -381,7 +381,7 @@ def test_whole_actions():
     ledger = Ledger.for_episodes(episodes)
     ledger.set("step", [1.0, -1.0])
     batch = token_batch(episodes, ledger, level="step", unit="action")
-    told = improve(Objective(), batch, judge, torch.optim.SGD([preferred], lr=1.0), grad_clip=0.0)
-    assert told["gap"] < 1e-6 and told["entropy"] == pytest.approx(math.log(2))
+    metrics = improve(Objective(), batch, judge, torch.optim.SGD([preferred], lr=1.0), grad_clip=0.0)
+    assert metrics["gap"] < 1e-6 and metrics["entropy"] == pytest.approx(math.log(2))
     # d/dz of mean(-r A) at r = 1: both actions push the same way, (1 - p) / 2 each
     assert preferred.tolist() == pytest.approx([0.5, -0.5])

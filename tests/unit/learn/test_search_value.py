@@ -39,10 +39,10 @@ def test_it_learns_and_reads_where_it_was_taught(folder, kind, frozen):
     value = SearchValue(model, kind, frozen=frozen, adapter="policy" if frozen else "value")
     contexts, targets = rows(model)
     before = {k: v.clone() for k, v in model.state_dict("policy").items()}
-    told = value.fit(contexts, targets, FROZEN if frozen else QUICK)
-    assert told["value_auc"] > 0.95
+    metrics = value.fit(contexts, targets, FROZEN if frozen else QUICK)
+    assert metrics["value_auc"] > 0.95
     said = value([State(0, 0, "", ("x",), context=c) for c in contexts])
-    assert auc(said, targets) == told["value_auc"]
+    assert auc(said, targets) == metrics["value_auc"]
     assert all(torch.equal(before[k], v) for k, v in model.state_dict("policy").items())  # the policy stays
     if kind == "process":
         assert said.min() >= 0 and said.max() <= 1
@@ -152,7 +152,7 @@ def test_the_area_under_the_curve():
     assert auc([1, 2], [1, 1]) == 0.5
 
 
-def test_rows_of_one_path_are_learned_together_and_how_far_it_is_is_told(folder):
+def test_rows_of_one_path_are_learned_together_and_how_far_it_is_is_reported(folder):
     one, two, other = (np.array(ids) for ids in ([5], [5, 300], [5, 301, 7]))
     assert sorted(map(sorted, _paths([two, other, one, two]))) == [[0, 2, 3], [1]]
     model, shares = load(folder), list[float]()

@@ -57,8 +57,8 @@ def test_it_learns_its_targets_and_skips_what_has_none():
     target[0] = np.nan
     generator = torch.Generator().manual_seed(0)
     for _ in range(120):
-        told = critic.learn(critic.note(both), target, epochs=2, minibatches=2, grad_clip=10.0, generator=generator)
-    assert told["value_loss"] < 0.05 and told["explained"] > 0.9
+        metrics = critic.learn(critic.note(both), target, epochs=2, minibatches=2, grad_clip=10.0, generator=generator)
+    assert metrics["value_loss"] < 0.05 and metrics["explained"] > 0.9
     state = critic.state_dict()
     other = TokenCritic(Positions(), 3, seed=5)
     other.load_state_dict(state)

@@ -253,7 +253,7 @@ def test_settling_again_after_a_cancellation_counts_once(memory):
     asyncio.run(main())
 
 
-def test_what_fails_after_a_cancellation_is_told(memory, gate, caplog):
+def test_what_fails_after_a_cancellation_is_reported(memory, gate, caplog):
     async def main():
         ours = AsyncMemory(memory)
         entered, go_on = threading.Event(), threading.Event()
@@ -354,9 +354,9 @@ def test_the_id_of_a_receipt_is_enough(memory):
         await ours.shown(receipt, ["m1"])
         (change,) = await ours.settle(receipt, 1.0)
         made = await ours.remember("count the flights of Delta in May", "carrier='DL' AND month=5", parents=receipt)
-        told = (await ours.explain(made)).to_dict()
-        assert change.id == "m1" and told["made_in"] == receipt
-        assert told["parents"] == [{"id": "m1", "relation": "retrieved"}]
+        explained = (await ours.explain(made)).to_dict()
+        assert change.id == "m1" and explained["made_in"] == receipt
+        assert explained["parents"] == [{"id": "m1", "relation": "retrieved"}]
         with pytest.raises(BadInput, match="single text"):
             await ours.remember("a memory's id", "is no receipt", parents="m1")
 

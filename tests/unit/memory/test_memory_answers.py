@@ -128,14 +128,14 @@ def arms(won, lost, without_won, without_lost):
 @pytest.mark.parametrize("some", [(2, 0, 0, 2), (9, 0, 0, 9), (5, 5, 5, 5), (30, 10, 20, 20), (0, 20, 0, 20)])
 def test_it_is_too_early_for_an_effect(some):
     early = lift.marginal(*arms(*some), (0.0, 1.0))
-    assert not early.known and early.told(1.0) == "what it adds: too early to say"
+    assert not early.known and early.described(1.0) == "what it adds: too early to say"
 
 
 @pytest.mark.parametrize("some", [(80, 20, 30, 70), (20, 80, 70, 30)])
-def test_an_effect_is_told_with_its_interval(some):
+def test_an_effect_is_reported_with_its_interval(some):
     late = lift.marginal(*arms(*some), (0.0, 1.0))
     assert late.known and late.half == pytest.approx(0.217, abs=0.001)
-    assert late.told(1.0).startswith(f"adds {late.raw:+.2f} [{late.raw - late.half:+.2f}, ")
+    assert late.described(1.0).startswith(f"adds {late.raw:+.2f} [{late.raw - late.half:+.2f}, ")
 
 
 def test_a_note_without_an_effect_is_hardly_ever_said_to_have_one():
@@ -178,14 +178,14 @@ def test_one_seed_given_again_and_again_is_not_the_draw():
         assert 10 < sum(bool(some) for some in omitted) < 60
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(told):
+@pytest.mark.parametrize("message", [True, False])
+def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(message):
     """Two notes that help together only: shown behind another, the used one answers for no more than by its place."""
     with opened() as memory:
         a, b, c = (memory.remember(TASK, body, merge=None) for body in ("first do this", "then do that", "or nothing"))
         r = memory.recall(TASK)
         assert r.ids == [c, b, a]
-        changes = {x.id: x.weight for x in memory.settle(r, 0.0, action="then do that" if told else None)}
+        changes = {x.id: x.weight for x in memory.settle(r, 0.0, action="then do that" if message else None)}
         assert changes[b] == lift.BEHIND_WEIGHT
         changes = {x.id: x.weight for x in memory.settle(memory.recall(TASK), 1.0, action="then do that")}
         assert changes[b] == 1.0

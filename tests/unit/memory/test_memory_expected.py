@@ -233,5 +233,5 @@ def test_a_probability_of_one_is_refused_by_name(name):
 
 
 def test_a_setting_that_means_nothing_any_more_is_read():
-    told = to_dict(preset("memlift", k=2))
-    assert from_params(json.dumps(told | {"discount": 0.9, "trust": 0.2})) == preset("memlift", k=2)
+    result = to_dict(preset("memlift", k=2))
+    assert from_params(json.dumps(result | {"discount": 0.9, "trust": 0.2})) == preset("memlift", k=2)

@@ -78,7 +78,7 @@ def test_other_policies_keep_their_published_pool():
         assert memory.recall("task").pool_size == 3
 
 
-def test_a_policy_that_does_not_learn_is_not_told_to_settle():
+def test_a_policy_that_does_not_learn_is_not_asked_to_settle():
     with Memory(policy=preset("rag"), embedder="hash:16") as memory:
         for i in range(100):
             memory.remember(f"task {i}", f"body {i}", merge=None)

@@ -48,8 +48,8 @@ def test_a_key_is_kept_where_it_says_more_than_those_at_hand(tmp_path):
         b = memory.remember("east", "wear a hat", merge=0.9)
         assert b != a and memory.remember("north-east", "wear a hat", merge=0.0) == a, "an equal key did not decide"
         assert audit(memory)["duplicates"]["same_body"]["largest"] == [[a, b]]
-        told = str(memory.explain(a))
-        assert "and   north-east" in told and f"one more key of {a}" in str(memory.explain("m2"))
+        explained = str(memory.explain(a))
+        assert "and   north-east" in explained and f"one more key of {a}" in str(memory.explain("m2"))
 
 
 def test_a_key_of_an_undone_transaction_finds_nothing(tmp_path):
@@ -124,9 +124,9 @@ def test_whoever_descends_from_a_key_or_follows_it_does_so_of_its_memory(tmp_pat
 
 
 def test_hundreds_of_keys_of_one_memory_are_each_asked_for_and_compared_once(monkeypatch):
-    told, compared = [], []
+    result, compared = [], []
     ask, hybrid = keys.ask, candidates.hybrid
-    monkeypatch.setattr(keys, "ask", lambda db, rows, texts: told.extend(rows) or ask(db, rows, texts))
+    monkeypatch.setattr(keys, "ask", lambda db, rows, texts: result.extend(rows) or ask(db, rows, texts))
     monkeypatch.setattr(
         candidates, "hybrid", lambda task, texts, cosine: compared.append(len(texts)) or hybrid(task, texts, cosine)
     )
@@ -136,4 +136,4 @@ def test_hundreds_of_keys_of_one_memory_are_each_asked_for_and_compared_once(mon
         memory.remember_many(rows)
         found = memory.search("reset the printer", k=3)
         assert [item.body for item in found] == ["hold the button"]
-        assert len(told) == len(set(told)) == compared[0] > 200 and len(compared) == 1
+        assert len(result) == len(set(result)) == compared[0] > 200 and len(compared) == 1

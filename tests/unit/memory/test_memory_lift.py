@@ -80,9 +80,9 @@ def test_the_error_of_a_value_is_that_of_a_running_mean(alpha, n):
     q = np.full(4000, 0.5)
     for k in range(n):
         q += max(alpha, lift.step_size(k, alpha)) * (r[:, k] - q)
-    told = [events.uncertainty(events.Value(0.0, n=n, sum_r=x, sum_r2=x), (0.0, 1.0), alpha) for x in r.sum(1)]
-    assert 0.75 < np.mean(told) / q.std() < 1.35
-    assert np.mean(np.abs(q - 0.5) <= 1.96 * np.array(told)) > 0.87
+    found = [events.uncertainty(events.Value(0.0, n=n, sum_r=x, sum_r2=x), (0.0, 1.0), alpha) for x in r.sum(1)]
+    assert 0.75 < np.mean(found) / q.std() < 1.35
+    assert np.mean(np.abs(q - 0.5) <= 1.96 * np.array(found)) > 0.87
 
 
 def test_what_a_memory_realised_has_no_start_in_it():

@@ -83,22 +83,22 @@ def test_whole_questions_are_held_out_and_an_estimate_that_tells_nothing_does_no
     config = memento.Config(learn="classifier")
     assert memento.better(config, pairs(questions, list(range(n)), rewards, signal=6.0))
     # with rows of one question on both sides it would learn each question by heart
-    told = pairs(questions, list(range(n)), rewards, signal=0.0)
-    by_heart = told._replace(
-        query_PD=np.repeat(told.query_PD[::2], 2, axis=0), key_PD=np.repeat(told.key_PD[::2], 2, axis=0)
+    result = pairs(questions, list(range(n)), rewards, signal=0.0)
+    by_heart = result._replace(
+        query_PD=np.repeat(result.query_PD[::2], 2, axis=0), key_PD=np.repeat(result.key_PD[::2], 2, axis=0)
     )
     assert not memento.better(config, by_heart)
     held = [zlib.crc32(q.encode()) % memento.HELD_OUT == 0 for q in questions]
     few = [i for i in range(n) if not held[i]] + [i for i in range(n) if held[i]][:4]
     assert not memento.better(
         config,
-        told._replace(
+        result._replace(
             question_P=[questions[i] for i in few],
             case_P=few,
-            query_PD=told.query_PD[few],
-            key_PD=told.key_PD[few],
-            success_P=told.success_P[few],
-            reward_P=told.reward_P[few],
+            query_PD=result.query_PD[few],
+            key_PD=result.key_PD[few],
+            success_P=result.success_P[few],
+            reward_P=result.reward_P[few],
         ),
     )
 

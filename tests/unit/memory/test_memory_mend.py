@@ -40,10 +40,10 @@ def statuses(memory):
 
 def test_quarantine_takes_what_came_of_a_memory_too(memory):
     root, child, grandchild, other = family(memory)
-    told = memory.quarantine([root], "injected", dry_run=True)
-    assert told.act is None and set(statuses(memory).values()) == {"active"}
+    rehearsed = memory.quarantine([root], "injected", dry_run=True)
+    assert rehearsed.act is None and set(statuses(memory).values()) == {"active"}
     done = memory.quarantine([root], "injected")
-    assert done.statuses == told.statuses and [s.id for s in done.statuses] == [root, child, grandchild]
+    assert done.statuses == rehearsed.statuses and [s.id for s in done.statuses] == [root, child, grandchild]
     assert statuses(memory)[other] == "active"  # it had said the same before
     assert memory.recall(TASK, k=9).ids == [other]
     with Memory(memory.path, policy=memory.policy) as elsewhere:
@@ -52,8 +52,8 @@ def test_quarantine_takes_what_came_of_a_memory_too(memory):
     assert set(memory.recall(TASK, k=9).ids) == {root, child, grandchild, other}
     assert memory.quarantine([child], "x", descendants=False).statuses[0].id == child
     assert memory.quarantine([child], "x", descendants=False).nothing
-    told = memory.explain(child).to_dict()["audit"]
-    assert [line["verb"] for line in told] == ["quarantine", "restore", "quarantine"] and told[0][
+    rehearsed = memory.explain(child).to_dict()["audit"]
+    assert [line["verb"] for line in rehearsed] == ["quarantine", "restore", "quarantine"] and rehearsed[0][
         "reason"
     ] == "injected"
 
@@ -106,8 +106,8 @@ def test_the_log_tells_each_act_once(memory):
     root, *_ = family(memory)
     quarantined = memory.quarantine([root], "injected")
     archived = memory.archive(root, "old")
-    told = audit(memory)["acts"]
-    assert [(act["id"], act["verb"], act["memories"], act["reason"]) for act in told] == [
+    audited = audit(memory)["acts"]
+    assert [(act["id"], act["verb"], act["memories"], act["reason"]) for act in audited] == [
         (archived.act, "archive", 1, "old"),
         (quarantined.act, "quarantine", 3, "injected"),
     ]
@@ -175,10 +175,10 @@ def test_compact_takes_out_what_nothing_needs(memory):
         memory.settle(r, 1.0)
     rows = "SELECT * FROM recall_item ORDER BY recall_id, memory_id"
     before, values = memory.bank.store.rows(rows), [item.value for item in memory.items()]
-    told = memory.compact(keep=2, dry_run=True)
-    assert told.removed["recall_item"] == 4 * 6 and memory.bank.store.rows(rows) == before
+    rehearsed = memory.compact(keep=2, dry_run=True)
+    assert rehearsed.removed["recall_item"] == 4 * 6 and memory.bank.store.rows(rows) == before
     done = memory.compact(keep=2)
-    assert done.removed == told.removed and len(memory.bank.store.rows(rows)) == len(before) - 24
+    assert done.removed == rehearsed.removed and len(memory.bank.store.rows(rows)) == len(before) - 24
     assert verify(memory) == [] and memory.rebuild_values() == 0 and [i.value for i in memory.items()] == values
     assert len(memory.explain("r6").to_dict()["pool"]) == 9 and len(memory.explain("r1").to_dict()["pool"]) == 3
     assert memory.compact(keep=2).nothing

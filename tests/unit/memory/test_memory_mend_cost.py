@@ -69,8 +69,8 @@ def test_a_revision_reads_the_events_of_what_was_shown_and_of_its_source(monkeyp
             memory.remember(f"task {i}", f"body {i}", source="common")
             memory.settle(memory.recall(f"task {i}", k=1), float(i % 2))
         memory.settle_many([{"recalled": r, "reward": 1.0} for r in mine])
-        told = memory.revise(mine[1], 0.0, "wrong")
-        assert [move.id for move in told.values] == ["m1"] and told.events == 0
+        mended = memory.revise(mine[1], 0.0, "wrong")
+        assert [move.id for move in mended.values] == ["m1"] and mended.events == 0
         # before the revised place, all four of the memory now, and the same for the sum of its source
         assert len(read) <= 3 * 4, len(read)
         assert memory.rebuild_values() == 0

@@ -74,11 +74,11 @@ def test_a_used_scope_without_its_range_is_damaged(tmp_path):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
-def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
+def test_a_child_of_a_fork_is_asked_to_open_its_own(tmp_path):
     with Memory(tmp_path / "m.db", embedder="hash:16") as memory:
         memory.remember("task", "body")
         context = multiprocessing.get_context("fork")
-        told = context.Queue()
+        result = context.Queue()
 
         def child():
             said = []
@@ -91,11 +91,11 @@ def test_a_child_of_a_fork_is_told_to_open_its_own(tmp_path):
             memory.close()
             with Memory(tmp_path / "m.db", embedder="hash:16") as own:
                 said.append(own.recall("task").items[0].body)
-            told.put(said)
+            result.put(said)
 
         process = context.Process(target=child)
         process.start()
-        said = told.get(timeout=60)
+        said = result.get(timeout=60)
         process.join(60)
         assert process.exitcode == 0
         assert all(line.startswith("forked: ") and "another process" in line for line in said[:4]) and said[4] == "body"
@@ -111,7 +111,7 @@ def test_numbers_that_no_engine_holds():
                 memory.recall("task", seed=seed)
 
 
-def test_a_process_out_of_file_handles_is_told_so_and_can_go_on(tmp_path):
+def test_a_process_out_of_file_handles_is_warned_and_can_go_on(tmp_path):
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     path, memories = tmp_path / "m.db", []
@@ -150,13 +150,13 @@ class Alike:
         ({"embedder": "hash:16", "policy": type(preset("rag"))}, "give an instance: policy=Config(…)"),
     ],
 )
-def test_a_class_or_a_function_in_the_place_of_an_object_is_told_what_to_give(options, do):
+def test_a_class_or_a_function_in_the_place_of_an_object_is_shown_what_to_give(options, do):
     with pytest.raises(BadInput) as caught:
         Memory(**options)
     assert do in str(caught.value) and caught.value.code in ("unknown_embedder", "bad_policy")
 
 
-def test_what_cannot_be_called_or_counted_is_told_as_it_was_given():
+def test_what_cannot_be_called_or_counted_is_reported_as_it_was_given():
     with Memory(embedder="hash:16") as memory:
         for verb in (lambda: memory.prepare("x"), lambda: memory.reembed("hash:32", progress=3)):
             with pytest.raises(BadInput, match="progress cannot be called") as caught:

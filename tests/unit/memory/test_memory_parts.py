@@ -38,8 +38,8 @@ def test_each_memory_earns_what_took_after_it(memory):
     changes = memory.settle(recall, None, parts=PARTS)
     assert rewards(changes) == {"m1": 1.0, "m2": 0.0, "m3": 0.5}  # a remark that nothing took after has all parts
     assert memory.get("m1").value > memory.get("m3").value > memory.get("m2").value
-    told = memory.explain(recall).to_dict()["outcomes"][0]
-    assert told["reward"] == 0.5 and [list(part) for part in told["parts"]] == [list(part) for part in PARTS]
+    explained = memory.explain(recall).to_dict()["outcomes"][0]
+    assert explained["reward"] == 0.5 and [list(part) for part in explained["parts"]] == [list(part) for part in PARTS]
     assert "parts 1, 0" in str(memory.explain(recall))
     assert verify(memory) == [] and memory.rebuild_values() == 0
 

@@ -51,14 +51,14 @@ def in_schema(url):
         ("postgresql://no_such_role@/postgres", "refused the login"),
     ],
 )
-def test_a_server_that_cannot_be_used_is_told(postgres, wrong, match):
+def test_a_server_that_cannot_be_used_is_reported(postgres, wrong, match):
     if wrong.endswith(("no_such_database", "/postgres")):
         wrong += f"?{postgres.partition('?')[2]}"
     with pytest.raises(StoreError, match=match):
         Memory(wrong, **HASH)
 
 
-def test_a_role_that_may_not_add_pgvector_is_told(postgres):
+def test_a_role_that_may_not_add_pgvector_is_reported(postgres):
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute("CREATE DATABASE plain_test TEMPLATE template0")
         connection.execute("CREATE ROLE weak_test LOGIN")
@@ -88,13 +88,13 @@ def test_a_role_that_may_not_add_pgvector_is_told(postgres):
 )
 def test_what_the_server_says_becomes_what_to_do(state, text, match):
     """States that a healthy server does not give on request."""
-    told = explained(psycopg.errors.lookup(state)(text), "reading", "postgresql://x")
-    assert match in str(told) and text in str(told)
+    error = explained(psycopg.errors.lookup(state)(text), "reading", "postgresql://x")
+    assert match in str(error) and text in str(error)
 
 
-def test_a_commit_whose_answer_was_lost_is_told_apart():
-    told = explained(psycopg.OperationalError("server closed the connection"), "committing", "postgresql://x")
-    assert "while committing" in str(told) and "repeat the call" in str(told)
+def test_a_commit_whose_answer_was_lost_is_distinguished():
+    error = explained(psycopg.OperationalError("server closed the connection"), "committing", "postgresql://x")
+    assert "while committing" in str(error) and "repeat the call" in str(error)
 
 
 def test_wrong_urls_are_refused_before_connecting():
@@ -265,7 +265,7 @@ def test_a_killed_writer_leaves_nothing_and_frees_the_lock(url):
         assert [i.body for i in memory.items(None)] == ["body one", "body two"]
 
 
-def test_a_lock_that_is_kept_is_told(url, monkeypatch):
+def test_a_lock_that_is_kept_is_reported(url, monkeypatch):
     monkeypatch.setattr("evolvent.memory.store.postgres.BUSY_TIMEOUT_S", 1.0)
     with Memory(url, **HASH) as memory, Memory(url, **HASH) as other:
         other.bank.store.row("SELECT 1")
@@ -303,13 +303,13 @@ def test_eight_threads_share_a_memory(url):
 # ------------------------------------------------------------------------------------------------ the same answers
 def drive(memory, seed, steps=60):
     """Verbs at random; everything that they returned."""
-    rng, told, ids = np.random.default_rng(seed), [], []
+    rng, answers, ids = np.random.default_rng(seed), [], []
     nouns = ["Newark", "Chicago", "naïve", "Zürich", "JFK", "red-eye", "the", "of", "flights"]
     for t in range(steps):
         task = " ".join(rng.choice(nouns, size=4))
         r = memory.recall(task, k=3, kinds=["a"] if t % 5 == 0 else None, policy="random" if t % 7 == 3 else None)
-        told.append((r.id, [(i.id, i.value, i.similarity, i.score, i.propensity) for i in r.items + r.omitted]))
-        told.append(memory.settle(r, float(rng.integers(2)), action="body 3"))
+        answers.append((r.id, [(i.id, i.value, i.similarity, i.score, i.propensity) for i in r.items + r.omitted]))
+        answers.append(memory.settle(r, float(rng.integers(2)), action="body 3"))
         old = ids[-1] if ids and t % 6 == 5 and memory.get(ids[-1]).status == "active" else None
         kind, body = str(rng.choice(["a", "b"])), f"body {t // 2}"
         ids.append(memory.remember(task, body, kind=kind, parents=r, supersedes=old))
@@ -319,22 +319,22 @@ def drive(memory, seed, steps=60):
             with pytest.raises(ZeroDivisionError), memory.transaction():
                 memory.settle(memory.recall(task), 1.0)
                 raise ZeroDivisionError
-    return told, ids
+    return answers, ids
 
 
 @pytest.mark.parametrize("policy", ["memlift", "memq"])
 def test_both_engines_do_the_same_to_the_last_byte(url, postgres_store, tmp_path, monkeypatch, policy):
     """One clock, the same calls: the same answers, and exports that are equal byte for byte."""
     monkeypatch.setattr("time.time", lambda: 1.0e9)
-    digests, told = [], []
+    digests, found = [], []
     for path in (tmp_path / "a.db", postgres_store("twin")):
         with Memory(path, policy=policy, embedder="hash:32", seed=5) as memory:
             answers, health = drive(memory, seed=5), memory.health()
             assert health.pop("index")["search"] == "exact"
-            told.append((answers, health, [str(memory.explain(f"m{n}")) for n in (1, 2, 3)]))
+            found.append((answers, health, [str(memory.explain(f"m{n}")) for n in (1, 2, 3)]))
             assert verify(memory) == [] and memory.rebuild_values() == 0
             digests.append(transfer.digest(memory.bank.store))
-    for mine, theirs in zip(*told, strict=True):
+    for mine, theirs in zip(*found, strict=True):
         assert mine == theirs
     assert digests[0] == digests[1]
 

@@ -75,9 +75,9 @@ def test_large_scopes_do_not_find_their_old_files(tmp_path, monkeypatch):
         memory.prepare()
         other.prepare()
         memory.reembed("hash:32")
-        with pytest.raises(StoreError, match="embedder of the store was changed") as told:
+        with pytest.raises(StoreError, match="embedder of the store was changed") as caught:
             other.recall("task 7")
-        assert told.value.code == "embedder_changed"
+        assert caught.value.code == "embedder_changed"
     with Memory(tmp_path / "a.db") as memory:
         assert memory.recall("task 7", k=1).items[0].key == "task 7"
 
@@ -106,14 +106,14 @@ def test_no_vector_of_the_old_embedder_is_compared_or_stored(tmp_path, verb, era
             memory.erase(memory.remember("iii", "z"), "asked for")
         memory.reembed(second)
         for _ in range(2):
-            with pytest.raises(StoreError, match="embedder of the store was changed") as told:
+            with pytest.raises(StoreError, match="embedder of the store was changed") as caught:
                 VERBS[verb](other)
-            assert told.value.code == "embedder_changed"
+            assert caught.value.code == "embedder_changed"
         assert memory.bank.store.rows("SELECT DISTINCT model FROM embedding") == [("second",)]
 
 
 def test_outcomes_from_before_the_change_count_whatever_the_new_cosines_are(tmp_path):
-    """Distances to older tasks were told by another embedder: they are not compared with those of this one."""
+    """Distances to older tasks were measured by another embedder: they are not compared with those of this one."""
 
     def tight(texts):  # every text within a cosine of .98 of every other
         side = np.array([[hash_of(text) % 7] for text in texts], np.float64) / 40.0

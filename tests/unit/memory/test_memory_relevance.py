@@ -100,8 +100,8 @@ def test_similarity_is_the_cosine_and_relevance_what_ranks(memory):
         and item.similarity > 0.25 == memory.health()["gate"]
     )
     assert item.relevance < item.similarity, "hardly a word in common"
-    told = next(row for row in memory.explain(recall).data["pool"] if row["id"] == item.id)
-    assert (told["similarity"], told["relevance"]) == (item.similarity, item.relevance)
+    explained = next(row for row in memory.explain(recall).data["pool"] if row["id"] == item.id)
+    assert (explained["similarity"], explained["relevance"]) == (item.similarity, item.relevance)
     plain = memory.recall(task, policy="memrl", frozen=True).items[0]
     assert plain.similarity == plain.relevance
     assert all(i.similarity > 0.5 for i in memory.recall(task, policy=preset("memlift", gate=0.5)).items)
@@ -147,5 +147,5 @@ def test_a_gate_belongs_to_its_embedder_and_a_receipt_tells_it():
 
 
 def test_a_random_recall_compares_nothing(memory):
-    told = memory.explain(memory.recall("anything", policy="random")).data["pool"]
-    assert all(row["similarity"] is None for row in told)
+    explained = memory.explain(memory.recall("anything", policy="random")).data["pool"]
+    assert all(row["similarity"] is None for row in explained)

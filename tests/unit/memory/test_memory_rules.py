@@ -44,11 +44,11 @@ def rank(config, pool):
 
 
 def credit(config, settled):
-    told = []
+    changes = []
     for m in settled.used:
         q, r = settled.values[m].value.q, settled.reward + config.bonus
-        told.append(Change(m, "shown", q, max(q, r), r, step=1.0))
-    return told
+        changes.append(Change(m, "shown", q, max(q, r), r, step=1.0))
+    return changes
 
 
 def assign(episodes, config=Config(), known=Known()):
@@ -168,7 +168,7 @@ def test_a_rule_file_that_cannot_be_loaded_has_a_code(tmp_path, own):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         ("None", "no Ranking"),
         ("Ranking(np.zeros(1))", "score"),
@@ -180,17 +180,17 @@ def test_a_rule_file_that_cannot_be_loaded_has_a_code(tmp_path, own):
         ("Ranking(np.zeros(2), omit=[2.0, 0.0])", "omit is not"),
     ],
 )
-def test_a_rank_that_no_receipt_can_hold_is_told(tmp_path, answer, told):
+def test_a_rank_that_no_receipt_can_hold_is_reported(tmp_path, answer, message):
     path = tmp_path / "odd.py"
     path.write_text(OWN.replace("return Ranking(np.array(pool.ids, np.float64))", f"return {answer}"))
     with Memory(policy=preset(str(path), k=1, q_init="low"), embedder="hash:32") as memory:
         memory.remember_many([{"key": "task one", "body": "a"}, {"key": "task two", "body": "b"}])
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             memory.recall("task")
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ("(m, 0.5)", "no Change"),
         ('Change(m + 99, "shown", q, q, r)', "neither shown nor led"),
@@ -200,13 +200,13 @@ def test_a_rank_that_no_receipt_can_hold_is_told(tmp_path, answer, told):
         ('Change(m, "shown", q, np.float32(1), r)', "than finite"),
     ],
 )
-def test_credit_that_no_ledger_can_hold_is_told_and_nothing_is_written(tmp_path, change, told):
+def test_credit_that_no_ledger_can_hold_is_reported_and_nothing_is_written(tmp_path, change, message):
     path = tmp_path / "odd.py"
     path.write_text(OWN.replace('Change(m, "shown", q, max(q, r), r, step=1.0)', change))
     with Memory(policy=preset(str(path), q_init="low"), embedder="hash:32") as memory:
         memory.remember("task", "a")
         recall = memory.recall("task")
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             memory.settle(recall, 1.0)
         assert not memory.explain(recall.id).to_dict()["outcomes"]
 

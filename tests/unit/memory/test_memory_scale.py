@@ -14,7 +14,7 @@ RANGES = [(-1.0, 1.0), (-100.0, 0.0), (100.0, 1000.0), (0.0, 1e-12)]
 
 def story(policy, low, high):
     """Sixty recalls with outcomes, corrections and lessons of their own: what was handed out, and what was learned."""
-    chance, told = random.Random(5), []
+    chance, found = random.Random(5), []
     kinds = ("fix the login page", "count delta flights", "deploy the search node")
     with Memory(policy=policy, embedder="hash:32", reward_range=(low, high), seed=3, sync="normal") as memory:
         for i in range(9):
@@ -22,11 +22,11 @@ def story(policy, low, high):
         for t in range(60):
             task = f"{kinds[chance.randrange(3)]} {chance.randrange(9)}"
             recall = memory.recall(task, k=3)
-            told.append((recall.ids, [item.id for item in recall.omitted]))
+            found.append((recall.ids, [item.id for item in recall.omitted]))
             share = chance.randrange(5) / 4
             child = memory.remember(task, f"lesson {t} of it", parents=recall) if t % 7 == 5 else None
             memory.settle(recall, low + (high - low) * share, action=f"way {t % 9} of", child=child)
-        return told, [(item.value - low) / (high - low) for item in memory.items()]
+        return found, [(item.value - low) / (high - low) for item in memory.items()]
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - {"none", "random"}))
@@ -39,13 +39,13 @@ def test_every_rule_does_the_same_on_every_scale_of_rewards(name):
         assert np.allclose(learned, values, rtol=0.0, atol=1e-9), (low, high)
 
 
-def test_a_small_range_is_told_in_its_own_places():
-    for high, told in ((1.0, "0.65"), (0.01, "0.0065"), (1e-12, "6.50e-13"), (1000.0, "650.00")):
+def test_a_small_range_is_reported_in_its_own_places():
+    for high, shown in ((1.0, "0.65"), (0.01, "0.0065"), (1e-12, "6.50e-13"), (1000.0, "650.00")):
         with Memory(policy="memrl", embedder="hash:32", reward_range=(0.0, high)) as memory:
             memory.remember("task", "body")
             memory.settle(memory.recall("task"), high)
             recall = memory.recall("task")
-            assert f"value {told} ±" in recall[0].why and f"value {told} (n 1)" in str(memory.explain(recall))
+            assert f"value {shown} ±" in recall[0].why and f"value {shown} (n 1)" in str(memory.explain(recall))
             value = str(memory.explain("m1")).split("value ")[1].split(" ±")[0]
             assert float(value) == pytest.approx(0.65 * high)
 

@@ -105,7 +105,7 @@ def test_one_store_may_be_named_in_several_ways(tmp_path, monkeypatch):
         assert list(Scopes(a, b).memories) == ["a", "b"]
 
 
-def test_what_one_scope_would_refuse_is_told_to_none(tmp_path):
+def test_what_one_scope_would_refuse_is_reported_to_none(tmp_path):
     a = Memory(tmp_path / "a.db", scope="a", embedder="hash:16", policy="memrl")
     b = Memory(tmp_path / "a.db", scope="b", policy="memrl")
     both = Scopes(a, b)

@@ -150,7 +150,7 @@ def test_so_it_does_in_a_server(postgres_store):
 @pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def test_a_block_that_a_generator_left_in_another_thread_holds_nothing_of_what_follows(request, tmp_path, engine):
     place = tmp_path / "a.db" if engine == "sqlite" else request.getfixturevalue("postgres_store")()
-    told = []
+    found = []
 
     def within(memory):
         with memory.transaction():
@@ -165,7 +165,7 @@ def test_a_block_that_a_generator_left_in_another_thread_holds_nothing_of_what_f
             try:
                 going.close()
             except StoreError as error:
-                told.append(error.code)
+                found.append(error.code)
 
         thread = threading.Thread(target=close)
         thread.start()
@@ -173,23 +173,23 @@ def test_a_block_that_a_generator_left_in_another_thread_holds_nothing_of_what_f
         later = memory.remember("later", "later")
         recalled_elsewhere(memory)
     with Memory(place, embedder="hash:16") as memory:
-        assert told == ["other_thread"] and [item.id for item in memory.items()] == [later]
+        assert found == ["other_thread"] and [item.id for item in memory.items()] == [later]
 
 
 def left_elsewhere(memory):
-    told, block = [], memory.transaction()
+    found, block = [], memory.transaction()
     block.__enter__()
 
     def leave():
         try:
             block.__exit__(None, None, None)
         except StoreError as error:
-            told.append(error.code)
+            found.append(error.code)
 
     thread = threading.Thread(target=leave)
     thread.start()
     thread.join()
-    assert told == ["other_thread"]
+    assert found == ["other_thread"]
     memory.remember("a", "a")
     block.__exit__(None, None, None)
     assert len(memory.items()) == 1

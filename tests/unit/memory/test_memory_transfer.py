@@ -55,10 +55,10 @@ def refused(source, target, match):
 
 
 def test_an_export_holds_every_row_and_is_stable(store, export, tmp_path):
-    told = transfer.export_jsonl(store, tmp_path / "again.jsonl")
+    exported = transfer.export_jsonl(store, tmp_path / "again.jsonl")
     assert export.read_bytes() == (tmp_path / "again.jsonl").read_bytes()
     stream = io.BytesIO()
-    assert transfer.export_jsonl(store, stream) == told and stream.getvalue() == export.read_bytes()
+    assert transfer.export_jsonl(store, stream) == exported and stream.getvalue() == export.read_bytes()
     lines = [json.loads(line) for line in export.read_bytes().splitlines()]
     assert lines[0] == {
         "format": "evolvent memory",
@@ -66,13 +66,15 @@ def test_an_export_holds_every_row_and_is_stable(store, export, tmp_path):
         "embedder": "hash:32",
         "reward_range": {"default": [0.0, 1.0]},
     }
-    assert lines[-1] == {"end": {"rows": len(lines) - 2, "sha256": told.digest}} and told.digest == transfer.digest(
-        store
-    )
+    assert lines[-1] == {
+        "end": {"rows": len(lines) - 2, "sha256": exported.digest}
+    } and exported.digest == transfer.digest(store)
     for table in schema.layout():
         names = [next(iter(line)) for line in lines[1:-1]]
-        assert names.count(table.name) == store.row(f"SELECT count(*) FROM {table.name}")[0] == told.rows[table.name]
-    assert told.rows["value_event"] > 5 and told.rows["audit"] == 2
+        assert (
+            names.count(table.name) == store.row(f"SELECT count(*) FROM {table.name}")[0] == exported.rows[table.name]
+        )
+    assert exported.rows["value_event"] > 5 and exported.rows["audit"] == 2
     assert sorted(p.name for p in tmp_path.glob("*.jsonl*")) == ["a.jsonl", "again.jsonl"], "a draft was left behind"
 
 
@@ -90,8 +92,8 @@ def test_any_change_changes_the_digest(store):
 
 
 def test_an_imported_memory_goes_on(store, export, tmp_path):
-    told = transfer.import_jsonl(tmp_path / "b.db", export)
-    assert told.digest == transfer.digest(store)
+    exported = transfer.import_jsonl(tmp_path / "b.db", export)
+    assert exported.digest == transfer.digest(store)
     with Memory(tmp_path / "b.db", policy="memlift") as copy, Memory(tmp_path / "a.db", policy="memlift") as old:
         assert copy.embedder.id == "hash:32" and copy.items(None) == old.items(None)
         for task in ("task 1", "task 3 11"):
@@ -176,7 +178,7 @@ def test_migrate_wants_a_source(tmp_path):
         transfer.migrate(tmp_path / "a.db", tmp_path / "a.db")
 
 
-def test_an_export_that_cannot_be_written_is_told(store, tmp_path):
+def test_an_export_that_cannot_be_written_is_reported(store, tmp_path):
     with pytest.raises(StoreError, match="cannot be written"):
         transfer.export_jsonl(store, tmp_path / "no folder" / "a.jsonl")
 
@@ -213,16 +215,16 @@ def test_a_copy_is_of_one_moment(store, tmp_path):
 
 
 def test_progress_reaches_the_total(store, export, tmp_path):
-    told = []
+    found = []
     for step in (
         lambda p: transfer.export_jsonl(store, tmp_path / "b.jsonl", progress=p),
         lambda p: transfer.import_jsonl(tmp_path / "b.db", export, progress=p),
         lambda p: transfer.migrate(tmp_path / "a.db", tmp_path / "c.db", progress=p),
     ):
-        told.clear()
-        rows = step(lambda *args: told.append(args)).rows
-        done = [n for n, _, _ in told]
-        assert done == sorted(done) and told[-1][:2] == (sum(rows.values()),) * 2
+        found.clear()
+        rows = step(lambda *args: found.append(args)).rows
+        done = [n for n, _, _ in found]
+        assert done == sorted(done) and found[-1][:2] == (sum(rows.values()),) * 2
 
 
 def test_rows_are_streamed(tmp_path):

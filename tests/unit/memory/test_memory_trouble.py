@@ -162,7 +162,7 @@ def test_closed(path):
             verb()
 
 
-def test_a_lock_held_by_another_process_is_told(path, monkeypatch):
+def test_a_lock_held_by_another_process_is_reported(path, monkeypatch):
     monkeypatch.setattr("evolvent.memory.store.sqlite.BUSY_TIMEOUT_S", 0.2)
     with Memory(path, policy="rag") as memory:
         other = sqlite3.connect(path, isolation_level=None)

@@ -163,7 +163,7 @@ NO_COMPLETIONS = [
 
 @pytest.mark.parametrize("chat", [False, True])
 @pytest.mark.parametrize("body", NO_COMPLETIONS, ids=str)
-def test_an_answer_that_is_no_completion_is_told(endpoint, body, chat):
+def test_an_answer_that_is_no_completion_is_reported(endpoint, body, chat):
     endpoint.plan["/v1/completions"] = endpoint.plan["/v1/chat/completions"] = [(200, body)]
     with pytest.raises(ModelError, match=r"(?s)with no completion.*127.0.0.1.*ends in /v1"):
         Remote("m", endpoint.url, chat=chat or None).generate("hi")
@@ -221,7 +221,7 @@ def test_settings_are_checked_before_anything_is_sent(endpoint):
     ("status", "says", "asked"),
     [(403, "EVOLVENT_API_KEY", 1), (422, "422", 1), (429, "try later, or raise retries", 3), (503, "503", 3)],
 )
-def test_what_keeps_failing_is_told_with_what_to_do(endpoint, status, says, asked):
+def test_what_keeps_failing_is_reported_with_what_to_do(endpoint, status, says, asked):
     endpoint.plan["/v1/completions"] = [(status, {"error": {"message": "no"}})]
     with pytest.raises(ModelError, match=f"refused the request[\\s\\S]*{says}") as error:
         Remote("m", endpoint.url, retries=2).generate("hi")

@@ -76,7 +76,7 @@ def test_values_of_teams_see_scale_too_and_large_states_do_not_drown_actions():
 
 @pytest.mark.parametrize("ids", [False, True])
 def test_actors_tell_small_from_large(ids):
-    """By the size where they are told it, and by their own number beside the observation where they see that."""
+    """By the size where they are given it, and by their own number beside the observation where they see that."""
     team = TeamSpec(("a", "b"), 3, (ActionSpec(choices=2),) * 2, state_dim=4)
     torch.manual_seed(0)
     actors = Actors(team, 3, hidden=(16,), ids=ids)

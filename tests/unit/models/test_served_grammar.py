@@ -214,7 +214,7 @@ def constrained(allowed):
     return Constraint(parser, parser, None, "root"), parser
 
 
-def test_the_likeliest_allowed_token_is_taken_and_told_to_the_parser():
+def test_the_likeliest_allowed_token_is_taken_and_given_to_the_parser():
     logits = np.linspace(5.0, -5.0, 500).astype(np.float32)  # token 0 is the likeliest
     for allowed, best in (({0, 3}, 0), ({7, 60, 400}, 7), ({300, 420}, 300)):
         constraint, parser = constrained(allowed)

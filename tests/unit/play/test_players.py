@@ -211,19 +211,19 @@ def test_draws_do_not_depend_on_who_waits_together():
     assert seeds(2, 0) < seeds(3, 0) == seeds(3, 2) and len(seeds(3, 0)) == 9
 
 
-class Told(Countdown):
-    """Tells more than its reward: ``told(step)`` in ``info``."""
+class Reporting(Countdown):
+    """Tells more than its reward: ``given(step)`` in ``info``."""
 
-    def __init__(self, told):
+    def __init__(self, given):
         super().__init__()
-        self.told = told
+        self.given = given
 
     def step(self, action):
-        return replace(super().step(action), info=self.told(self.steps))
+        return replace(super().step(action), info=self.given(self.steps))
 
 
 def test_what_the_environment_pays_besides_and_the_answer_are_kept():
-    env = Told(lambda n: {"rewards": {"form": n / 4} | ({"tests": 0.5} if n == 3 else {}), "action": f"read {n}"})
+    env = Reporting(lambda n: {"rewards": {"form": n / 4} | ({"tests": 0.5} if n == 3 else {}), "action": f"read {n}"})
     (episode,) = run_players([attempt(env)], says_what_it_sees)
     assert rewards_of(episode, "form").tolist() == [0.25, 0.5, 0.75] and reward_total(episode, "tests") == 0.5
     assert episode.answer == "read 3" and episode.total_reward == 3.0
@@ -232,7 +232,9 @@ def test_what_the_environment_pays_besides_and_the_answer_are_kept():
 
 
 def test_a_kind_of_reward_that_comes_now_and_then_is_the_fault_of_the_environment():
-    (error,) = run_players([attempt(Told(lambda n: {"rewards": {"form": 1.0}} if n == 2 else {}))], says_what_it_sees)
+    (error,) = run_players(
+        [attempt(Reporting(lambda n: {"rewards": {"form": 1.0}} if n == 2 else {}))], says_what_it_sees
+    )
     assert isinstance(error, EnvError) and "now and then" in str(error)
     with pytest.raises(BadInput, match="do not fit"):
-        run_players([attempt(Told(lambda n: {"rewards": {"form": float("nan")}}))], says_what_it_sees)
+        run_players([attempt(Reporting(lambda n: {"rewards": {"form": float("nan")}}))], says_what_it_sees)

@@ -80,13 +80,13 @@ def test_the_defaults_are_for_twenty_updates(name):
     ],
 )
 def test_the_summary_says_in_how_many_updates_the_policy_learned(name, more, trained, model, tmp_path):
-    told = rows(name, model, tmp_path / "run", **more)
-    assert sum(row.get("updates", 0) > 0 for row in told) == trained
+    logged = rows(name, model, tmp_path / "run", **more)
+    assert sum(row.get("updates", 0) > 0 for row in logged) == trained
     assert SUMMARY["policy_updates"] == trained and SUMMARY["updates"] == 3
 
 
 def test_a_stage_ends_when_half_the_tokens_are_gone(model, tmp_path):
     first, *others = rows("tgdpo", model, tmp_path / "run", reward_updates=8, updates=9, sampled=1, group=4)
     assert first["stage"] == 1.0 and not others and SUMMARY["policy_updates"] == 0  # one update was all there was
-    told = rows("tgdpo", model, tmp_path / "more", reward_updates=8, updates=9, sampled=4 * first["sampled_tokens"])
-    assert told[0]["stage"] == 1.0 and told[-1]["stage"] == 2.0 and len(told) < 8
+    logged = rows("tgdpo", model, tmp_path / "more", reward_updates=8, updates=9, sampled=4 * first["sampled_tokens"])
+    assert logged[0]["stage"] == 1.0 and logged[-1]["stage"] == 2.0 and len(logged) < 8

@@ -77,11 +77,11 @@ def bring(place, monkeypatch, kinds, **modules):
     for name, text in modules.items():
         place.mkdir(exist_ok=True)
         (place / f"{name}.py").write_text(text)
-    told = place / "kinds_of_others-1.0.dist-info"
-    told.mkdir()
-    (told / "METADATA").write_text("Metadata-Version: 2.1\nName: kinds-of-others\nVersion: 1.0\n")
+    info = place / "kinds_of_others-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kinds-of-others\nVersion: 1.0\n")
     rows = [f"{name} = {where}" for name, where in kinds.items()]
-    (told / "entry_points.txt").write_text("\n".join(["[evolvent.kinds]", *rows, ""]))
+    (info / "entry_points.txt").write_text("\n".join(["[evolvent.kinds]", *rows, ""]))
     monkeypatch.syspath_prepend(place)
     catalogue.kinds.cache_clear()
 
@@ -243,10 +243,10 @@ def test_what_is_wrong_with_an_account_stands_on_the_plain_page(here, body, caps
     assert "Better than before learning." in command(capsys, "run", "mine.py", "--out", "runs/r")
     page = blocks.read(here / "runs" / "r")
     assert page is not None and {curve.y_label for curve in page.of(Curve)} == {"return", "loss"}
-    (told,) = (text for text in page.of(Text) if text.tone == "bad")
-    assert "could not be made" in told.lines[0]
-    assert "return None" in body or "mine.py, line" in told.lines[0]
-    assert told.lines[0][:30] in (here / "runs" / "r" / "report.html").read_text("utf-8")
+    (warning,) = (text for text in page.of(Text) if text.tone == "bad")
+    assert "could not be made" in warning.lines[0]
+    assert "return None" in body or "mine.py, line" in warning.lines[0]
+    assert warning.lines[0][:30] in (here / "runs" / "r" / "report.html").read_text("utf-8")
     assert re.search(r"\nr  .* 7\.6 \[6\.6, 8\.6\] .* finished ", command(capsys, "runs", "runs", "--plain"))
 
 

@@ -1,4 +1,4 @@
-"""Attempts that break: counted, told, never to the good of what is judged; and too many of them end the run."""
+"""Attempts that break: counted, reported, never to the good of what is judged; and too many of them end the run."""
 
 import json
 
@@ -77,9 +77,9 @@ def test_an_evaluation_counts_what_broke_as_failures(folder, tmp_path):
     body = "if len(CALLS) > 4 and len(CALLS) % 4 == 0: raise ValueError('unreadable')\n    return 1.0"
     summary = run(grpo, tmp_path / "run", folder, body)
     for how in ("before", "greedy", "sampled"):
-        told = summary[how]
-        assert (told["success_mean"], told["value"]) == (0.75, 0.5), how  # one of four: -1, the lowest
-        assert told["n"] == told["tasks"] == 4 and told["broken"] == 1, how
+        result = summary[how]
+        assert (result["success_mean"], result["value"]) == (0.75, 0.5), how  # one of four: -1, the lowest
+        assert result["n"] == result["tasks"] == 4 and result["broken"] == 1, how
     (tmp_path / "run" / "summary.json").write_text(json.dumps(summary))
     (table,) = page_of(RunFolder.open(tmp_path / "run")).of(Table)
     judged = [row[-1] for row in table.rows if row[0] in ("greedy", "answers sampled")]
@@ -93,9 +93,9 @@ def test_an_evaluation_in_which_most_broke_is_none(folder, tmp_path):
 
 
 def test_what_broke_has_no_success_and_the_lowest_return():
-    told = summarise([], broken=["a", "b", "a"], lowest=-2.0)
-    assert (told["n"], told["tasks"], told["broken"]) == (3, 2, 3)
-    assert told["value"] == -2.0 and told["success_mean"] == 0.0 and told["length_mean"] is None
+    summary = summarise([], broken=["a", "b", "a"], lowest=-2.0)
+    assert (summary["n"], summary["tasks"], summary["broken"]) == (3, 2, 3)
+    assert summary["value"] == -2.0 and summary["success_mean"] == 0.0 and summary["length_mean"] is None
 
 
 def test_a_copy_that_broke_is_made_anew(monkeypatch, folder, tmp_path):

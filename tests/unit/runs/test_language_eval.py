@@ -19,7 +19,7 @@ def attempt(reward, group, *, success=False, finish=("stop",), valid=True):
 
 
 def test_attempts_in_numbers():
-    told = summarise(
+    summary = summarise(
         [
             attempt(1.0, "a", success=True),
             attempt(0.0, "a", finish=("stop", "length")),
@@ -28,15 +28,20 @@ def test_attempts_in_numbers():
             attempt(9.0, "c", valid=False),
         ]
     )
-    assert told["n"] == 4 and told["value"] == pytest.approx(0.5) and told["success_mean"] == 0.25
-    assert told["flat_mean"] == 0.5 and told["cut_mean"] == pytest.approx(1 / 5)
-    assert told["tokens_mean"] == 2.5 and told["length_mean"] == 1.25
-    assert told["ci95"][0] <= told["value"] <= told["ci95"][1]
+    assert summary["n"] == 4 and summary["value"] == pytest.approx(0.5) and summary["success_mean"] == 0.25
+    assert summary["flat_mean"] == 0.5 and summary["cut_mean"] == pytest.approx(1 / 5)
+    assert summary["tokens_mean"] == 2.5 and summary["length_mean"] == 1.25
+    assert summary["ci95"][0] <= summary["value"] <= summary["ci95"][1]
 
 
-def test_nothing_valid_is_told_as_nothing():
-    told = summarise([attempt(1.0, "a", valid=False)])
-    assert told["n"] == 0 and told["value"] is None and told["flat_mean"] is None and math.isnan(told["ci95"][0])
+def test_nothing_valid_is_reported_as_nothing():
+    summary = summarise([attempt(1.0, "a", valid=False)])
+    assert (
+        summary["n"] == 0
+        and summary["value"] is None
+        and summary["flat_mean"] is None
+        and math.isnan(summary["ci95"][0])
+    )
 
 
 def test_chance_draws_commands_and_borrows_answers():

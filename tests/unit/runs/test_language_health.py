@@ -102,22 +102,22 @@ def test_forced_tokens_are_known_from_what_was_allowed(choices, free):
 
 
 @pytest.mark.parametrize("micro_tokens", [1, 100])
-def test_the_entropy_that_is_told_is_that_of_choices(micro_tokens):
+def test_the_entropy_that_is_reported_is_that_of_choices(micro_tokens):
     episodes = [attempt(1.0, [[1, 2, 3], [1, 2, 4], [5]]), attempt(0.0, [[1, 2, 3], [1, 2, 4], [5]])]
     ledger = Ledger.for_episodes(episodes)
     ledger.set("step", [0.5, -0.5])
     model = Model()
 
-    def told(constrained):
+    def logged(constrained):
         batch = token_batch(episodes, ledger, level="step", constrained=constrained)
         optimizer = torch.optim.SGD([model.weight], lr=0.0)
         return improve(Objective(), batch, model, optimizer, micro_tokens=micro_tokens)["entropy"]
 
-    assert told(True) == pytest.approx(0.5), "two thirds of the tokens had an alternative"
-    assert told(False) == pytest.approx(np.mean([0.5, 0.0, 0.5]))
+    assert logged(True) == pytest.approx(0.5), "two thirds of the tokens had an alternative"
+    assert logged(False) == pytest.approx(np.mean([0.5, 0.0, 0.5]))
 
 
-def test_nothing_is_told_of_an_entropy_where_nothing_was_to_choose():
+def test_nothing_is_reported_of_an_entropy_where_nothing_was_to_choose():
     episodes = [attempt(1.0, [[1, 2, 3]]), attempt(0.0, [[1, 2, 3]])]
     ledger = Ledger.for_episodes(episodes)
     ledger.set("step", [0.5, -0.5])
@@ -136,7 +136,7 @@ def test_nothing_is_told_of_an_entropy_where_nothing_was_to_choose():
         ({"success_mean": 1 / 32, "n": 32}, {"success_mean": 0.0, "flat_mean": 1.0}, False),
     ],
 )
-def test_a_run_without_hope_is_told_so_after_its_first_update(before, first, due):
+def test_a_run_without_hope_is_warned_after_its_first_update(before, first, due):
     health = Health(exact=True)
     assert health.look({"phase": "eval", **before}) == []
     said = health.look({"update": 1, **first})

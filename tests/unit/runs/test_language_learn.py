@@ -34,7 +34,7 @@ def test_answers_that_were_cut_off_are_counted_or_left_out(model, tmp_path):
     assert all(row["cut_mean"] > 0.5 and row["tokens"] > 0 for row in counted), "a random model hardly ever stops"
     for name in ("leave_out", "leave_out_episode"):
         first = rows("reinforce", model, tmp_path / name, truncated=name)[0]
-        assert first["cut_mean"] == counted[0]["cut_mean"], "told as ever"
+        assert first["cut_mean"] == counted[0]["cut_mean"], "logged as ever"
         whole = round(6 * (1.0 - counted[0]["cut_mean"]))
         assert first["untrained"] == 1.0 if whole == 0 else first["tokens"] < counted[0]["tokens"]
 
@@ -65,7 +65,7 @@ def test_in_bfloat16_what_was_just_sampled_is_judged_anew(model, tmp_path, monke
 
 
 @pytest.mark.parametrize("name", ["reinforce", "poad"])
-def test_the_divergence_from_the_reference_is_told_by_everyone(name, model, tmp_path):
+def test_the_divergence_from_the_reference_is_reported_by_everyone(name, model, tmp_path):
     first, second = rows(name, model, tmp_path / "run", env="microwave:step_limit=3", lr=0.05)
     assert first["kl_ref"] == pytest.approx(0.0, abs=1e-6), "adapters begin without effect"
     assert second["kl_ref"] > 1e-4

@@ -113,8 +113,8 @@ def test_an_evaluation_is_frozen_and_leaves_the_store_alone(whole):
     path, want, _ = whole
     before = held(path), (path / "memory.db").read_bytes()
     with Live(plain=True) as live:
-        told = catalogue.system("grpo").evaluate()(RunFolder.open(path), live)
-    assert told["greedy"]["value"] == want["greedy"]["value"]
+        evaluated = catalogue.system("grpo").evaluate()(RunFolder.open(path), live)
+    assert evaluated["greedy"]["value"] == want["greedy"]["value"]
     assert (held(path), (path / "memory.db").read_bytes()) == before
 
 

@@ -21,8 +21,8 @@ def adapter(folder, tmp_path_factory):
 
 
 def first(name, model, path, **plan):
-    told, _, _ = start(name, settings(name, model, updates=1, lr=1e-6, plan=plan), path)
-    return rows(told)[0]
+    result, _, _ = start(name, settings(name, model, updates=1, lr=1e-6, plan=plan), path)
+    return rows(result)[0]
 
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "reinforce"])
@@ -53,8 +53,8 @@ def test_the_margin_of_preferences_begins_at_nothing(name, adapter, tmp_path):
 
 def test_a_run_of_an_earlier_version_goes_on_with_the_base(adapter, tmp_path):
     config = settings("grpo", adapter, updates=2, lr=1e-6)
-    told, _, _ = start("grpo", config, tmp_path / "run", break_at=None)
-    assert rows(told)[1]["kl_ref"] == pytest.approx(0.0, abs=1e-4)
+    result, _, _ = start("grpo", config, tmp_path / "run", break_at=None)
+    assert rows(result)[1]["kl_ref"] == pytest.approx(0.0, abs=1e-4)
     manifest = json.loads((tmp_path / "run" / "config.json").read_text())
     del manifest["config"]["plan"]["reference"]
     (tmp_path / "run" / "config.json").write_text(json.dumps(manifest))

@@ -22,7 +22,7 @@ KITCHEN = "microwave:step_limit=3"
 
 @pytest.fixture
 def no_loader(monkeypatch):
-    """Nothing is loaded: whoever asks is told so."""
+    """Nothing is loaded: whoever asks gets an error."""
 
     def load(*args, **options):
         raise AssertionError("the model was loaded before the settings were checked")
@@ -158,9 +158,9 @@ def test_no_count_is_too_small_or_without_end(name, tmp_path):
     own = name in import_module(f"evolvent.algos.{algo}").Config.__dataclass_fields__
     assert own or inside
     for i, count in enumerate((LEAST[name] - 1, *([MOST[name] + 1] if name in MOST else []))):
-        told = {name: (count,) if name == "widths" else count}
+        facts = {name: (count,) if name == "widths" else count}
         with pytest.raises(BadInput, match=f"--{name.replace('_', '-')}|length"):
-            run(algo, tmp_path / f"run{i}", **(told if own else {"plan": told}))
+            run(algo, tmp_path / f"run{i}", **(facts if own else {"plan": facts}))
 
 
 @pytest.mark.usefixtures("no_loader")

@@ -62,7 +62,7 @@ def test_a_world_without_tasks_is_refused():
         run_tasks(Few(9, 0), CONFIG, print)
 
 
-def test_tasks_are_told_apart_by_what_they_are_and_not_by_their_names():
+def test_tasks_are_distinguished_by_what_they_are_and_not_by_their_names():
     again = [Task("a/1", "x", repeats="a"), Task("c", "x"), Task("b/1", "y", repeats="b")]
     tasks = [Task("a", "x"), Task("b", "y"), *again]
     assert [task.id for task in distinct(tasks)] == ["a", "b", "c"]
@@ -93,7 +93,7 @@ def task_file(path, n, heldout):
 def test_no_world_has_the_same_task_held_out_twice(spec, few, asked, tmp_path):
     """Two tasks that are shown and rebuilt alike, whatever they are called, are one."""
     if asked > 32 and spec.startswith(("twx", "babyai")):
-        pytest.skip("their tasks are told apart by how they start, at some length")
+        pytest.skip("their tasks are distinguished by how they start, at some length")
     pytest.importorskip({"twx": "textworld_express", "babyai": "minigrid"}.get(spec.partition(":")[0], "numpy"))
     spec = task_file(tmp_path / "few.py", 9, 5) if spec == "graded" else spec
     env, said = envs.load(spec), []
@@ -128,18 +128,21 @@ def attempts(outcomes):
 
 def test_attempts_at_one_task_are_not_counted_as_tasks():
     alike = {str(task): [float(task < 3)] * 6 for task in range(5)}  # each task goes as it goes
-    told, once = summarise(attempts(alike)), summarise(attempts({task: earned[:1] for task, earned in alike.items()}))
-    assert (told["n"], told["tasks"], judged_on(told)) == (30, 5, "30 attempts at 5 tasks")
+    summary, once = (
+        summarise(attempts(alike)),
+        summarise(attempts({task: earned[:1] for task, earned in alike.items()})),
+    )
+    assert (summary["n"], summary["tasks"], judged_on(summary)) == (30, 5, "30 attempts at 5 tasks")
     assert (once["n"], once["tasks"], judged_on(once)) == (5, 5, "5")
-    assert told["value"] == once["value"] == 0.6
-    assert told["ci95"] == pytest.approx(once["ci95"]) and told["ci95"][1] - told["ci95"][0] > 0.7
-    assert success_interval(told) == pytest.approx(wilson(3, 5))
+    assert summary["value"] == once["value"] == 0.6
+    assert summary["ci95"] == pytest.approx(once["ci95"]) and summary["ci95"][1] - summary["ci95"][0] > 0.7
+    assert success_interval(summary) == pytest.approx(wilson(3, 5))
 
 
 def test_of_a_single_task_there_is_no_interval():
-    told = summarise(attempts({"only": [1.0, 0.0] * 8}))
-    assert told["n"] == 16 and told["tasks"] == 1
-    assert all(end != end for end in told["ci95"])
+    summary = summarise(attempts({"only": [1.0, 0.0] * 8}))
+    assert summary["n"] == 16 and summary["tasks"] == 1
+    assert all(end != end for end in summary["ci95"])
 
 
 @pytest.mark.usefixtures("one_thread")

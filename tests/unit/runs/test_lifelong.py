@@ -252,7 +252,7 @@ def test_a_run_that_dies_in_a_task_resumes_with_the_same_numbers(tmp_path, at, w
     whole, memory = start(tmp_path / "whole")
     with closing(whole), memory, Live(plain=True) as live:
         run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, whole, live)
-        expected = stable(whole.path), told(whole, memory)
+        expected = stable(whole.path), state_of(whole, memory)
 
     model = Copier()
     folder, memory = start(tmp_path / "cut")
@@ -264,10 +264,10 @@ def test_a_run_that_dies_in_a_task_resumes_with_the_same_numbers(tmp_path, at, w
     folder = RunFolder.open(tmp_path / "cut")
     with closing(folder), store(folder) as memory, Live(plain=True) as live:
         run_stream(STREAM, CodeBook(), agent_of(Copier()), memory, folder, live, resume=True)
-        assert (stable(folder.path), told(folder, memory)) == expected
+        assert (stable(folder.path), state_of(folder, memory)) == expected
 
 
-def told(folder, memory):
+def state_of(folder, memory):
     """What a run has learned, and what it tells of it."""
     summary = json.loads((folder.path / "summary.json").read_text())
     receipts = [memory.explain(f"r{n + 1}").to_dict()["pool"] for n in range(memory.health()["recalls"])]

@@ -170,7 +170,7 @@ def refused(**settings):
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told_with_its_place_and_the_run_goes_on_when_it_is_mended(here, name, monkeypatch):
+def test_a_mistake_is_reported_with_its_place_and_the_run_goes_on_when_it_is_mended(here, name, monkeypatch):
     old, new, what, place, begun = MISTAKES[name]
     assert WORLD.count(old) == 1
     (here / "my.py").write_text(WORLD.replace(old, new))
@@ -228,8 +228,8 @@ def test_what_stands_beside_the_file_can_be_imported(here):
 
 # ------------------------------------------------------------------------------------------- the world, not the agent
 def broken_at(*tasks):
-    told = f'        if task.id in {tasks}:\n            raise EnvError("the database is down")\n'
-    return WORLD.replace(STEP, told + STEP)
+    text = f'        if task.id in {tasks}:\n            raise EnvError("the database is down")\n'
+    return WORLD.replace(STEP, text + STEP)
 
 
 def test_an_attempt_that_the_world_broke_does_not_count_and_the_run_goes_on(here, capsys):
@@ -317,18 +317,18 @@ def make():
 
 
 @pytest.mark.parametrize(
-    ("shown", "told", "steps"),
+    ("shown", "message", "steps"),
     [
         ("'again'", "the same turn 200 times", 201),
         ("f'turn {self.steps}'", "2,000 steps", 2_000),
         ("'tick' if self.steps % 2 else 'tock'", "2,000 steps", 2_000),
     ],
 )
-def test_an_attempt_without_an_end_is_cut_off_and_said_once(here, shown, told, steps):
+def test_an_attempt_without_an_end_is_cut_off_and_said_once(here, shown, message, steps):
     (here / "capitals_world.py").write_text(WORLD)
     (here / "my.py").write_text(ENDLESS.replace("{__name__}", "capitals_world").replace("{shown}", shown))
     env, taken = envs.load("my.py:make"), []
-    with pytest.warns(UserWarning, match=f"no end: {told}") as said:
+    with pytest.warns(UserWarning, match=f"no end: {message}") as said:
         for task in env.tasks("train", 2, 0):
             turn, count = env.reset(task), 0
             while not turn.done:
@@ -348,7 +348,7 @@ def test_a_run_in_a_world_without_an_end_ends(here):
         assert ran()["steps"] > 0
 
 
-def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
+def test_fewer_tasks_than_asked_for_are_reported(here, capsys):
     (here / "my.py").write_text(WORLD)
     assert ran(quiet=False, train=36, heldout=2, out="run")["steps"] == 2 + 4 + 4 + 2 + 4
     said = capsys.readouterr().out
@@ -356,7 +356,7 @@ def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('"Right" if right', 'None if right else "Wrong" if 0', "observation of a turn is no str"),
         ("reward=float(right)", "reward=50.0", "total reward outside (0.0, 1.0)"),
@@ -367,10 +367,10 @@ def test_fewer_tasks_than_asked_for_are_told_of(here, capsys):
         ),
     ],
 )
-def test_the_check_names_the_promise_and_the_line_and_not_itself(tmp_path, capsys, old, new, told):
+def test_the_check_names_the_promise_and_the_line_and_not_itself(tmp_path, capsys, old, new, message):
     (tmp_path / "mine.py").write_text(WORLD.replace(old, new))
     with pytest.raises(SystemExit):
         main(["check", "env", f"{tmp_path}/mine.py:make", "--n", "2"])
     err = capsys.readouterr().err
-    assert told in err
+    assert message in err
     assert err.count("breaks its protocol") == 1 and "promises.py" not in err and "checked.py" not in err

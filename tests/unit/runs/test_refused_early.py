@@ -8,15 +8,15 @@ from evolvent.core.errors import BadInput
 WORLD = {"env": "evolvent.demo:make", "model": "evolvent.demo:answer", "train": 4, "heldout": 8, "embedder": "hash"}
 
 
-def refused(told, **settings):
+def refused(given, **settings):
     with pytest.raises(BadInput) as error:
         evolvent.run("memlift", quiet=True, **{**WORLD, **settings})
-    assert told in str(error.value)
+    assert given in str(error.value)
     return str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"train": -3}, "--train"),
         ({"train": 0}, "--train"),
@@ -26,18 +26,18 @@ def refused(told, **settings):
         ({"embedder": "hsah"}, "'hash'"),
     ],
 )
-def test_settings_without_a_result_leave_nothing(tmp_path, monkeypatch, settings, told):
+def test_settings_without_a_result_leave_nothing(tmp_path, monkeypatch, settings, message):
     monkeypatch.chdir(tmp_path)
-    refused(told, **settings)
-    refused(told, **settings, out="deep/run")
-    refused(told, **settings, seeds=[1, 2])
+    refused(message, **settings)
+    refused(message, **settings, out="deep/run")
+    refused(message, **settings, seeds=[1, 2])
     assert not list(tmp_path.iterdir()), "no folder above it, either"
     (tmp_path / "mine").mkdir()
-    refused(told, **settings, out="mine")
+    refused(message, **settings, out="mine")
     assert [path.name for path in tmp_path.rglob("*")] == ["mine"], "a folder that was there is there, and empty"
 
 
-def test_a_place_that_cannot_be_a_run_folder_is_told_apart(tmp_path, monkeypatch):
+def test_a_place_that_cannot_be_a_run_folder_is_distinguished(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("x")
     (tmp_path / "photos").mkdir()

@@ -110,8 +110,8 @@ def test_another_file_is_judged_on_as_it_is(began):
     other = began / "elsewhere" / "other.py"
     other.write_text(FILE.replace("+ 1", "+ 2"))
     with RunFolder.open(began / "run") as opened, Live(plain=True) as live:
-        told = evaluate_language(grpo.Config, opened, live, env="graded:other.py")
-    assert told["env"] == "graded:other.py"
+        evaluated = evaluate_language(grpo.Config, opened, live, env="graded:other.py")
+    assert evaluated["env"] == "graded:other.py"
     assert not (began / "run" / "task" / "other.py").exists()
 
 

@@ -38,16 +38,16 @@ def run(out, *flags):
 )
 def test_more_of_what_ended_the_search_is_advised(tmp_path, capsys, flags, more):
     run(tmp_path / "run", "--search", "mcts_rollout", *flags)
-    told = " ".join(capsys.readouterr().out.split())
-    assert more in told and "nothing new" not in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert more in printed and "nothing new" not in printed
     assert more in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_where_no_budget_ended_it_no_larger_one_is_advised(tmp_path, capsys):
     run(tmp_path / "run", "--search", "bfs_v", "--widths", "1", "--budget-tokens", "9000")
-    told = " ".join(capsys.readouterr().out.split())
+    printed = " ".join(capsys.readouterr().out.split())
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["arms"][0]["left"] > 0.5
-    assert "--budget-tokens 18000" not in told and "set --widths, --paths, or search more tasks" in told
+    assert "--budget-tokens 18000" not in printed and "set --widths, --paths, or search more tasks" in printed
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_where_no_budget_ended_it_no_larger_one_is_advised(tmp_path, capsys):
         ("mcts_rollout", ("--c", "1", "--widths", "2"), ""),
     ],
 )
-def test_a_flag_that_nothing_reads_is_told_of(tmp_path, capsys, search, flags, idle):
+def test_a_flag_that_nothing_reads_is_reported(tmp_path, capsys, search, flags, idle):
     run(tmp_path / "run", "--search", search, *flags, "--budget-tokens", "50")
-    told = " ".join(capsys.readouterr().out.split())
-    assert (f"! {idle} changes nothing here" in told) if idle else "changes nothing" not in told
+    printed = " ".join(capsys.readouterr().out.split())
+    assert (f"! {idle} changes nothing here" in printed) if idle else "changes nothing" not in printed

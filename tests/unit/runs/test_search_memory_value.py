@@ -132,7 +132,7 @@ def test_the_store_is_a_file_a_run_folder_or_one_with_commas(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("spec", "told"),
+    ("spec", "message"),
     [
         ("memory:nowhere.db", "there is no memory"),
         ("memory:", "no store is named"),
@@ -147,12 +147,12 @@ def test_the_store_is_a_file_a_run_folder_or_one_with_commas(tmp_path):
         ("flat+memory:nowhere.db", "there is no memory"),
     ],
 )
-def test_a_memory_that_cannot_judge_is_refused_before_anything_is_loaded(tmp_path, monkeypatch, spec, told):
+def test_a_memory_that_cannot_judge_is_refused_before_anything_is_loaded(tmp_path, monkeypatch, spec, message):
     monkeypatch.chdir(tmp_path)
     Memory("empty.db", embedder="hash").close()
     with Memory("some.db", embedder="hash") as memory:
         memory.remember("a question", "an answer")
-    with pytest.raises(BadInput, match=told):
+    with pytest.raises(BadInput, match=message):
         check_value(SearchConfig(model="none", value=spec))
     assert sorted(path.name for path in tmp_path.glob("*.db")) == ["empty.db", "some.db"]
 

@@ -271,7 +271,7 @@ def test_a_search_in_torch_has_the_threads_that_were_asked_for(folder, tmp_path,
 
 def test_situations_that_are_the_same_are_searched_once_where_that_is_asked_for(tmp_path):
     """A house of few situations: all of them are known before the calls are spent."""
-    told = {}
+    facts = {}
     for join in ("--no-join", "--join"):
         command.main(
             [
@@ -298,8 +298,8 @@ def test_situations_that_are_the_same_are_searched_once_where_that_is_asked_for(
                 str(tmp_path / join[2:]),
             ]
         )
-        (told[join],) = json.loads((tmp_path / join[2:] / "summary.json").read_text("utf-8"))["arms"]
-    alone, joined = told["--no-join"], told["--join"]
+        (facts[join],) = json.loads((tmp_path / join[2:] / "summary.json").read_text("utf-8"))["arms"]
+    alone, joined = facts["--no-join"], facts["--join"]
     assert joined["calls"] < alone["calls"] == 320 and joined["paths"] > alone["paths"]
 
 
@@ -328,9 +328,9 @@ def test_a_search_that_ends_before_its_budget_says_so_and_what_to_set(folder, tm
     best, beam = json.loads((out / "summary.json").read_text())["arms"]
     assert beam["left"] == pytest.approx(1 - sum(row["tokens"] for row in rows["beam"]) / 400 / len(rows["beam"]))
     assert best["left"] < 0.25 < beam["left"]
-    for told in (" ".join(capsys.readouterr().out.split()), (out / "report.html").read_text()):
-        assert "set --widths, --keep, or compare it" in told and "beam left" in told
-        assert "budget left" in told and "best_of_n left" not in told
+    for printed in (" ".join(capsys.readouterr().out.split()), (out / "report.html").read_text()):
+        assert "set --widths, --keep, or compare it" in printed and "beam left" in printed
+        assert "budget left" in printed and "best_of_n left" not in printed
 
 
 def test_what_is_advised_lets_every_such_search_spend_more(folder, tmp_path):
@@ -376,7 +376,7 @@ def test_a_mean_of_values_is_one(folder, tmp_path):
         out = tmp_path / name
         command.main([*words(folder, out, "--search", "greedy", "--value", name), "--budget-tokens", "400"])
         value[name] = [row["value"] for row in lines(out)]
-        assert all(bool(row["judge_tokens"]) == ("judge" in name) for row in lines(out))  # a part is told its search
+        assert all(bool(row["judge_tokens"]) == ("judge" in name) for row in lines(out))  # a part knows its search
     mean = (np.array(value["likelihood"]) + value["judge"]) / 2
     assert value["likelihood+judge"] == pytest.approx(mean, abs=1e-4) and np.ptp(value["judge"]) > 0
     for wrong in ("likelihood+nonsense", "judge+judge"):
@@ -384,7 +384,7 @@ def test_a_mean_of_values_is_one(folder, tmp_path):
             check_value(SearchConfig(value=wrong))
 
 
-def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
+def test_rollouts_take_as_many_samples_as_they_are_asked_for(tmp_path):
     calls = {}
     for value in ("rollouts", "rollouts:n=8", "rollouts:n=8,least=2"):
         command.main(
@@ -416,7 +416,7 @@ def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
         (row,) = lines(tmp_path / value)
         calls[value] = row["calls"]
     assert calls["rollouts:n=8,least=2"] < calls["rollouts"] < calls["rollouts:n=8"]
-    for wrong, told in (
+    for wrong, message in (
         ("rollouts:n=0", "samples of a state"),
         ("rollouts:n=1000000000000", "samples of a state"),
         ("rollouts:m=3", "unknown field"),
@@ -424,7 +424,7 @@ def test_rollouts_take_as_many_samples_as_they_are_told(tmp_path):
         ("rollouts:n", "without a value"),
         ("rollouts:n=x", "where: --value rollouts.n"),
     ):
-        with pytest.raises(BadInput, match=told):
+        with pytest.raises(BadInput, match=message):
             check_value(SearchConfig(model="none", value=wrong))
 
 

@@ -104,20 +104,20 @@ class Partly(Written):
     """Ends say whether they are right, apart from what they pay."""
 
     def state(self, node):
-        told = super().state(node)
+        state = super().state(node)
         return State(
-            told.node,
-            told.task,
-            told.question,
-            told.steps,
-            ended=told.ended,
-            reward=told.reward,
-            right=self.names[node] == "good" if told.ended else None,
+            state.node,
+            state.task,
+            state.question,
+            state.steps,
+            ended=state.ended,
+            reward=state.reward,
+            right=self.names[node] == "good" if state.ended else None,
         )
 
 
 @pytest.mark.parametrize(("name", "paid", "mc"), [("bad", 0.3, 0.0), ("bad", 60.0, 0.0), ("good", 0.0, 1.0)])
 def test_a_step_is_labelled_by_what_is_right_and_not_by_what_it_is_paid(name, paid, mc):
     space = Partly({"root": {"step": (1.0, 0.0)}, "step": {name: (1.0, 0.0)}}, {name: paid})
-    (told,) = omega.run(search_of(space), omega.Config(samples=4, searches=4))
-    assert {space.names[node]: share for node, share in told.mc.items()} == {"root": mc, name: mc}
+    (result,) = omega.run(search_of(space), omega.Config(samples=4, searches=4))
+    assert {space.names[node]: share for node, share in result.mc.items()} == {"root": mc, name: mc}

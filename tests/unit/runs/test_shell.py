@@ -118,12 +118,12 @@ def test_warnings_stand_in_the_line_and_before_who_watches(tmp_path):
     assert run.out.getvalue().count("! it is odd") == 1
 
 
-def test_progress_is_told_at_first_and_at_last_and_not_all_the_time(tmp_path):
+def test_progress_is_reported_at_first_and_at_last_and_not_all_the_time(tmp_path):
     run = Run(tmp_path / "r")
     run.go()
-    told = [line for line in run.out.getvalue().splitlines() if " % · update " in line]
-    assert len(told) == 2 and "update 1/10 · return 0 · " in told[0] and told[0].endswith(" left")
-    assert told[1].endswith("100 % · update 10/10 · return 9")
+    found = [line for line in run.out.getvalue().splitlines() if " % · update " in line]
+    assert len(found) == 2 and "update 1/10 · return 0 · " in found[0] and found[0].endswith(" left")
+    assert found[1].endswith("100 % · update 10/10 · return 9")
 
 
 def test_an_evaluation_that_the_log_ends_with_is_not_made_again(tmp_path):

@@ -53,12 +53,12 @@ def mine(tmp_path, monkeypatch):
 @pytest.mark.parametrize("seeds", [(), (4, 5)])
 def test_a_sweep_ends_with_ctrl_c_and_the_run_goes_on(mine, how, seeds):
     tried = []
-    with pytest.raises(KeyboardInterrupt, match=r"stopped; the run stands in .*\n  do: evolvent run mine.py") as told:
+    with pytest.raises(KeyboardInterrupt, match=r"stopped; the run stands in .*\n  do: evolvent run mine.py") as caught:
         for number in range(3):
             with suppress(Exception):
                 tried.append(number)
                 evolvent.run("mine.py", out=f"run{number}", how=how, seeds=seeds, quiet=True)
-    assert tried == [0] and type(told.value) is KeyboardInterrupt  # Python ends a script by the signal for that alone
+    assert tried == [0] and type(caught.value) is KeyboardInterrupt  # Python ends a script by the signal for that alone
     folder = mine / "run0" / (f"seed-{seeds[0]}" if seeds else "")
     assert len(RunFolder.open(folder).read_metrics()) == (1 if how == "second" else 2)
     assert not (folder / "error.txt").exists()

@@ -47,12 +47,12 @@ def test_the_newest_rollout_is_credited_as_the_run_did(tmp_path):
     rows = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
     last = next(row for row in rows if row.get("update") == 3)
     assert [round(one.share, 4) for one in ledger.by_agent().values()] == last["credit"]
-    (told,) = credit(path, "--rule", "agent_gae")
-    assert {one["unit"]: one["credit"] for one in told["units"]} == {
+    (printed,) = credit(path, "--rule", "agent_gae")
+    assert {one["unit"]: one["credit"] for one in printed["units"]} == {
         name: pytest.approx(one.signed) for name, one in ledger.by_agent().items()
     }
-    assert told["total"] == pytest.approx(ledger.total("step"))
-    assert told["paid"] == pytest.approx(float(rollout.reward_TBA.sum()))
+    assert printed["total"] == pytest.approx(ledger.total("step"))
+    assert printed["paid"] == pytest.approx(float(rollout.reward_TBA.sum()))
 
 
 def test_rollouts_of_several_checkpoints_are_kept(tmp_path):
@@ -76,10 +76,10 @@ def test_rollouts_of_several_checkpoints_are_kept(tmp_path):
 def test_rules_that_ask_for_a_joint_critic_find_it_or_say_which_runs_have_one(tmp_path):
     with_q = run(tmp_path / "coma", "coma", hidden=(8,), critic_hidden=(8,), critic_steps=2)
     rules = ("agent_gae", "agent_counterfactual", "agent_optimal_baseline", "agent_counterfactual:target=return")
-    told = credit(with_q, "--rule", *rules)
-    assert [one["rule"] for one in told] == list(rules)
-    assert all(len(one["units"]) == 2 for one in told)
-    assert len({one["total"] for one in told}) == 4
+    printed = credit(with_q, "--rule", *rules)
+    assert [one["rule"] for one in printed] == list(rules)
+    assert all(len(one["units"]) == 2 for one in printed)
+    assert len({one["total"] for one in printed}) == 4
     without = run(tmp_path / "happo", "happo", hidden=(8,))
     with pytest.raises(BadInput, match="expected: q_TBAN, policy_TBAN"):
         credit(without, "--rule", "agent_counterfactual")
@@ -94,8 +94,8 @@ def test_a_rule_of_your_own_reads_it_and_other_rules_say_what_is_missing(tmp_pat
         "def assign(rollout):\n    ledger = RolloutLedger.for_rollout(rollout)\n"
         '    ledger.set("step", rollout.reward_TBA)\n    return ledger\n'
     )
-    (told,) = credit(path, "--rule", tmp_path / "mine.py")
-    assert told["balanced"]
+    (printed,) = credit(path, "--rule", tmp_path / "mine.py")
+    assert printed["balanced"]
     with pytest.raises(BadInput, match="no attempts"):
         credit(path, "--rule", "step_gae")
     (path / "rollout.json").unlink()

@@ -169,7 +169,7 @@ def shown(*done):
 
 
 @pytest.mark.parametrize(("limit", "first"), [(0, 2_000), (25, 2_000), (5_000, 5_001)])
-def test_attempts_that_do_not_end_are_told_of_and_seldom(limit, first):
+def test_attempts_that_do_not_end_are_reported_and_seldom(limit, first):
     out = io.StringIO()
     waiting = Waiting(Live(True, stream=out), "playing", limit)
     for step in range(1, 4 * first):
@@ -178,7 +178,7 @@ def test_attempts_that_do_not_end_are_told_of_and_seldom(limit, first):
     assert out.getvalue().count("no attempt has ended") == 2
 
 
-def test_attempts_that_end_are_not_told_of_but_for_how_far_they_are(monkeypatch):
+def test_attempts_that_end_are_not_reported_but_for_how_far_they_are(monkeypatch):
     out = io.StringIO()
     waiting = Waiting(Live(True, stream=out), "playing 8 attempts")
     for step in range(3_000):

@@ -46,7 +46,7 @@ def config_of(algo, **fields):
 
 
 def train(path, config, *, resume=False):
-    """Run an algorithm in this process; returns what it told the person who watches."""
+    """Run an algorithm in this process; returns what it showed the person who watches."""
     algo = type(config).__module__.rpartition(".")[2]
     out = io.StringIO()
     with begin(path, algo, config, resume=resume) as folder:
@@ -158,7 +158,7 @@ def test_every_number_of_a_team_learner_has_a_range():
                 assert team_checks._bounds(field.name)[0] is not None, f"{algo}: {field.name}"
 
 
-def test_who_watches_is_told_what_is_being_played(tmp_path):
+def test_who_watches_is_shown_what_is_being_played(tmp_path):
     said = train(tmp_path / "r", mat())
     assert said.index("playing 4 attempts with random actions and as many without; then 8 x 24 steps") < said.index(
         "playing 4 attempts, greedy"

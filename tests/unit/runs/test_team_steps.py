@@ -63,9 +63,9 @@ def test_who_was_alive_where_an_attempt_was_cut_off_is_valued_with_the_choices_l
     )
     steps.add(*act(rng), cut)
     alive[:], left[:] = True, True  # an environment may reuse its arrays
-    told = []
-    steps.batch(lambda view: (told.append(view), first_number(view))[1])
-    last = told[-1]
+    found = []
+    steps.batch(lambda view: (found.append(view), first_number(view))[1])
+    last = found[-1]
     assert last.active.tolist() == [[False, True]]
     assert last.available.shape == (1, 2, 4)
     assert not last.available.all()

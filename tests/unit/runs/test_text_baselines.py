@@ -12,27 +12,27 @@ from evolvent.runs.language import baselines as tb
 def test_random_commands_heat_the_pancake_as_often_as_they_must():
     env = envs.load("microwave")
     seeds = [tb.play(env, env.tasks("train", 1500, 0), tb.random_command, seed=s) for s in range(3)]
-    told = tb.summary(seeds)
+    summary = tb.summary(seeds)
     exact = success_probability(0.5, 0.5)
-    assert told["success"]["ci95"][0] < exact < told["success"]["ci95"][1] and told["attempts"] == 4500
-    low, high = told["return"]["ci95"]
+    assert summary["success"]["ci95"][0] < exact < summary["success"]["ci95"][1] and summary["attempts"] == 4500
+    low, high = summary["return"]["ci95"]
     assert low < 2 * exact - 1 < high and high - low < 0.1
-    assert told["return"]["mean"] == pytest.approx(np.mean(told["by_seed"]))
+    assert summary["return"]["mean"] == pytest.approx(np.mean(summary["by_seed"]))
 
 
 def test_doing_nothing_and_always_the_first_command():
     env = envs.load("microwave")
     tasks = env.tasks("train", 2, 0)
     for policy in (tb.nothing, lambda turn, _: turn.admissible[0]):  # the first command opens: the door is never shut
-        told = tb.summary([tb.play(env, tasks, policy)])
-        assert told["return"] == {"mean": -1.0, "ci95": [-1.0, -1.0]} and told["steps"] == 5
+        summary = tb.summary([tb.play(env, tasks, policy)])
+        assert summary["return"] == {"mean": -1.0, "ci95": [-1.0, -1.0]} and summary["steps"] == 5
 
 
 def test_borrowed_answers_are_right_as_often_as_answers_repeat():
     env = envs.load("arithmetic:parity")
     policy = tb.borrowed(env.tasks("train", 200, 0))
-    told = tb.summary([tb.play(env, env.tasks("heldout", 300, 0), policy, seed=1)])
-    assert 0.4 < told["success"]["mean"] < 0.6
+    summary = tb.summary([tb.play(env, env.tasks("heldout", 300, 0), policy, seed=1)])
+    assert 0.4 < summary["success"]["mean"] < 0.6
     assert tb.summary([tb.play(env, env.tasks("heldout", 9, 0), tb.random_command)])["success"]["mean"] == 0.0
     with pytest.raises(BadInput, match="carries its answer"):
         tb.borrowed(envs.load("microwave").tasks("train", 2, 0))

@@ -54,10 +54,10 @@ def test_text_that_is_no_unicode_goes_in_as_it_is(sandbox):
     assert verdict.valid and not verdict.passed and "SyntaxError" in verdict.feedback()
 
 
-def test_what_a_program_says_of_itself_is_told_in_characters_that_print(sandbox):
+def test_what_a_program_says_of_itself_is_reported_in_characters_that_print(sandbox):
     program = "def f(x): raise ValueError('\\ud800 \\x1b[2J \\0 \\u202e é')"
-    told = judge(program, [((1,), 1)], function="f", sandbox=sandbox).feedback()
-    assert told.endswith(r"ValueError: \ud800 \x1b[2J \x00 \u202e é") and told.encode()
+    feedback = judge(program, [((1,), 1)], function="f", sandbox=sandbox).feedback()
+    assert feedback.endswith(r"ValueError: \ud800 \x1b[2J \x00 \u202e é") and feedback.encode()
 
 
 @pytest.mark.parametrize("env", [{"A": "b\0"}, {"A=B": "1"}, {"": "x"}])

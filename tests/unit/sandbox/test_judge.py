@@ -58,12 +58,12 @@ def f(x):
 def test_a_call_without_an_end_speaks_for_the_others_where_nobody_waits(sandbox):
     program, limits = "import time\ndef f(x): time.sleep(100 if x == 2 else 0); return x", Limits(wall=0.5)
     cases = [(1, 1), (2, 2), (3, 3), Case((4,), 4, hidden=True)]
-    told = {
+    facts = {
         patient: judge(program, cases, function="f", sandbox=sandbox, limits=limits, patient=patient)
         for patient in (True, False)
     }
-    assert [o.status for o in told[True].outcomes] == ["right", "time", "right", "right"]
-    assert [o.status for o in told[False].outcomes] == ["right", "time", "time", "right"]
+    assert [o.status for o in facts[True].outcomes] == ["right", "time", "right", "right"]
+    assert [o.status for o in facts[False].outcomes] == ["right", "time", "time", "right"]
 
 
 def test_hidden_inputs_do_not_come_out_with_the_answer_to_a_shown_one(sandbox):

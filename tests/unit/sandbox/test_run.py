@@ -71,7 +71,7 @@ sys.exit(3)
         ("import ctypes; ctypes.string_at(0)", "crashed", None, 11, ""),
     ],
 )
-def test_ends_are_told_as_they_were(sandbox, text, status, exit_code, number, says):
+def test_ends_are_reported_as_they_were(sandbox, text, status, exit_code, number, says):
     result = code(sandbox, text)
     assert (result.status, result.exit_code, result.signal) == (status, exit_code, number)
     assert says in result.stderr and "jail" not in result.stderr
@@ -309,11 +309,11 @@ import sys
 import threading
 from evolvent.sandbox import settings
 make = settings._base
-def told(**more):
+def given(**more):
     base = make(**more)
     print(base, flush=True)
     return base
-settings._base = told
+settings._base = given
 from evolvent.sandbox import Sandbox
 Sandbox(mechanism="own").run({}, ["python", "-c", ""])
 """

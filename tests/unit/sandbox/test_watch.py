@@ -51,7 +51,7 @@ def as_another(found):
     """``found()`` of an ordinary user, who may read no other's process: as root in a child, which becomes one."""
     if os.geteuid() != 0:
         return found()
-    told, tell = os.pipe()
+    reading, tell = os.pipe()
     if os.fork() == 0:
         try:
             os.setresuid(NOBODY, NOBODY, NOBODY)
@@ -60,7 +60,7 @@ def as_another(found):
             os._exit(0)
     os.wait()
     os.close(tell)
-    with open(told) as file:
+    with open(reading) as file:
         return int(file.read())
 
 

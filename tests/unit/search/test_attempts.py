@@ -281,11 +281,11 @@ def test_a_vote_takes_the_first_path_to_its_answer_whatever_a_value_says():
 def test_samples_are_drawn_anew_and_the_same_in_a_batch():
     search, space = of(Sums, ["5"], Writer())
     best_of_n.run(search, best_of_n.Config(paths=12))
-    told = [space.state(p.leaf).steps for p in search.paths]
-    assert len(set(told)) > 6
+    found = [space.state(p.leaf).steps for p in search.paths]
+    assert len(set(found)) > 6
     together, other = of(Sums, ["9", "5"], Writer())
     best_of_n.run(together, best_of_n.Config(paths=12))
-    assert [other.state(p.leaf).steps for p in together.of(1)] == told
+    assert [other.state(p.leaf).steps for p in together.of(1)] == found
 
 
 def test_a_model_without_log_probabilities_has_uniform_priors_and_says_so():

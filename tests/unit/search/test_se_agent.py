@@ -89,9 +89,9 @@ def test_a_pool_finds_what_as_many_attempts_without_plans_do_not():
 
 def test_plans_read_their_own_pool_the_best_two_are_joined_and_the_record_has_the_plan():
     search, space, asked = grown(se_agent, se_agent.Config(), TASKS[:2])
-    told, one = [prompt for prompt in asked if prompt.endswith("Plan:")], TASKS[0].text
-    assert not any(one in prompt and TASKS[1].text in prompt for prompt in told)
-    first, *_ = (prompt for prompt in told if "Two attempts" in prompt and one in prompt)
+    found, one = [prompt for prompt in asked if prompt.endswith("Plan:")], TASKS[0].text
+    assert not any(one in prompt and TASKS[1].text in prompt for prompt in found)
+    first, *_ = (prompt for prompt in found if "Two attempts" in prompt and one in prompt)
     before = {list(e.nodes)[-1].text for e in attempts(search, space)[:10]}  # five first ones, five revised
     joined = first.partition("1. ")[2].partition("\nPlan another")[0].split("\n2. ")
     assert set(joined) <= before

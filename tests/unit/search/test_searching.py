@@ -161,7 +161,7 @@ def test_aggregators_drop_what_could_not_be_read():
     assert aggregate.majority(["", None, "a", "b", "b"], [[]] * 5) == "b"
     assert aggregate.last_max([None, "a"], [[0.9], [0.1]]) == "a"
     assert aggregate.min_vote([], []) is None
-    for worth in (0.0, -1.0, 0.5):  # nothing is told apart by value: a vote is a vote
+    for worth in (0.0, -1.0, 0.5):  # nothing is distinguished by value: a vote is a vote
         assert aggregate.last_vote(["a", "b", "b", "c"], [[worth]] * 4) == "b"
         assert aggregate.min_vote(["a", "b", "b", "a"], [[worth]] * 4) == "a"
     with pytest.raises(BadInput, match="one finite score"):
@@ -197,7 +197,7 @@ def test_where_there_is_one_way_nothing_is_scored():
     chain = {"root": {"A": (0.6, 0.1), "B": (0.4, 0.2)}} | {
         f"{one}{'x' * i}": {f"{one}{'x' * (i + 1)}": (1.0, 0.5)} for one in "AB" for i in range(60)
     }
-    told = {}
+    facts = {}
     for draws in (False, True):
         scored = []
 
@@ -209,9 +209,9 @@ def test_where_there_is_one_way_nothing_is_scored():
         Counted.draws = draws
         search = search_of(Written(chain))
         paths = [simulate(search, [0], Counted(), parallel=2) for _ in range(80)]
-        told[draws] = len(scored), paths, search.space.asked
-    assert told[False][1:] == told[True][1:]  # the same simulations, and the same calls of the model
-    assert told[False][0] == 160 and told[True][0] > 3000  # at the root alone
+        facts[draws] = len(scored), paths, search.space.asked
+    assert facts[False][1:] == facts[True][1:]  # the same simulations, and the same calls of the model
+    assert facts[False][0] == 160 and facts[True][0] > 3000  # at the root alone
 
 
 @pytest.mark.parametrize("parallel", [1, 4])

@@ -33,8 +33,8 @@ def test_tool_calls():
     with ChatServer(lambda request: calls) as server:
         (choice,) = ask(server, "go").choices
         assert choice.finish_reason == "tool_calls" and choice.message.content is None
-        told = [(c.function.name, json.loads(c.function.arguments)) for c in choice.message.tool_calls]
-        assert told == [("count", {"where": "a = 'ä'"}), ("stop", {})]
+        data = [(c.function.name, json.loads(c.function.arguments)) for c in choice.message.tool_calls]
+        assert data == [("count", {"where": "a = 'ä'"}), ("stop", {})]
         assert len({c.id for c in choice.message.tool_calls}) == 2
 
 

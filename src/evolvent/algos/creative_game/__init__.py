@@ -1,7 +1,7 @@
 """CreativeGame: lineages of small browser games; each version adds a mechanic, a browser plays it, memory learns.
 
 Paper: arXiv 2604.19926 (code not released). A game is one page; a mechanic is a stable local change of its rules.
-Lineages are told apart; versions v1, v2, … of each are nodes of a tree:
+Lineages are distinguished; versions v1, v2, … of each are nodes of a tree:
 
     parent   a version of the same lineage, by the value of its memory (v1: none)
     plan     preserve the parent's mechanics, add one: an idea of the archive by similarity and value, or the model's;
@@ -42,7 +42,7 @@ from typing import Any, Literal
 
 from evolvent.algos.creative_game.change import recall
 from evolvent.algos.creative_game.planning import Plan, changed, plan
-from evolvent.algos.creative_game.session import Lineage, Node, Session, opened_session, told
+from evolvent.algos.creative_game.session import Lineage, Node, Session, described, opened_session
 from evolvent.algos.creative_game.summary import summarise, tell
 from evolvent.core.config import at_least
 from evolvent.core.folder import RunFolder
@@ -222,7 +222,7 @@ def _call(
     """One answer of the model, with the advice that fits, judged."""
     one = Answered()
     if config.select != "none":
-        found = recall(config, session, told(mechanic), "write", seed % (1 << 31), ["code", "failure"], {})
+        found = recall(config, session, described(mechanic), "write", seed % (1 << 31), ["code", "failure"], {})
         one.shown = [item for item in found if len(item.body) <= config.chars]
         ids = tuple(item.id for item in one.shown)
         session.memory.shown(found, ids)
@@ -251,12 +251,12 @@ def _line(
         "source": verdict.source,
         "errors": list(seen.errors) if seen else [],
         "moves": int(bool(seen and seen.changes)),
-        "advice": [_told(item) for item in one.shown],
+        "advice": [_advice(item) for item in one.shown],
         "tokens": episode.n_tokens,
     }
 
 
-def _told(item: Recalled) -> dict[str, Any]:
+def _advice(item: Recalled) -> dict[str, Any]:
     return {"id": item.id, "kind": item.kind, "body": item.body[:200], "value": item.value}
 
 
@@ -266,7 +266,7 @@ def _picture(verdict: Verdict, before: bytes) -> bytes:
 
 def _rating(config: Config, session: Session, game: str, page: str, number: int) -> float | None:
     """What the model gives the game, 1..10; None where it gives no number."""
-    rules = "\n".join(told(m) for name in blocks_of(page) if (m := session.env.mechanics.get(name)))
+    rules = "\n".join(described(m) for name in blocks_of(page) if (m := session.env.mechanics.get(name)))
     text = f"Rules of the game {game}:\n{rules}\n\nHow creative is this game, from 1 (a copy) to 10 (new)? Rating:"
     (answer,) = session.ask([Request(text, seed_tree(config.seed, "rating", number), 8, ("\n",))])
     found = re.search(r"\d+(?:\.\d+)?", answer.text)
@@ -314,7 +314,7 @@ def _learn(session: Session, lineage: Lineage, planned: Plan, row: dict[str, Any
         if call["there"] or call["gate"] in ("static", "browser"):
             kind, body = ("code", call["source"]) if call["there"] else ("failure", call["words"])
             memory.remember(
-                told(session.env.mechanics[call["mechanic"]]),
+                described(session.env.mechanics[call["mechanic"]]),
                 body,
                 kind=kind,
                 source="tests",
@@ -330,7 +330,7 @@ def _learn(session: Session, lineage: Lineage, planned: Plan, row: dict[str, Any
     if feature is not None and not planned.idea:  # the model's own: from now on in the archive
         memory.remember(
             feature.words,
-            told(feature),
+            described(feature),
             kind="mechanic",
             value=reward,
             parents=parents,

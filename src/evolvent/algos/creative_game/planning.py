@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evolvent.algos.creative_game.change import Receipt, Taken, recall, recombination, removal
-from evolvent.algos.creative_game.session import Lineage, Node, Session, first_page, told
+from evolvent.algos.creative_game.session import Lineage, Node, Session, described, first_page
 from evolvent.core.protocols import Request
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.envs.text.games_mechanics import BY_NAME, GAMES, MECHANICS, Mechanic
@@ -81,7 +81,7 @@ def _idea(
     """Memory and text of the mechanic that is added; "" where there is none."""
     ideas = {m.body: m for m in session.memory.items() if m.kind == "mechanic" and m.metadata["name"] not in have}
     if config.plan == "model" and (own := own_idea(config, session, game, page, have, list(ideas), number)):
-        body = told(own)
+        body = described(own)
         return (ideas[body].id if body in ideas else ""), body
     if ideas and config.select == "none":
         body = list(ideas)[int(rng(config.seed, "idea", number).integers(len(ideas)))]

@@ -129,7 +129,7 @@ def _begin(memory: Memory) -> None:
     rows = [
         {
             "key": m.words,
-            "body": told(m),
+            "body": described(m),
             "kind": "mechanic",
             "source": "seed",
             "value": UNTRIED,
@@ -143,7 +143,7 @@ def _begin(memory: Memory) -> None:
         cursor.saved(memory, 0)
 
 
-def told(mechanic: Mechanic) -> str:
+def described(mechanic: Mechanic) -> str:
     """A mechanic in a line."""
     return f"{mechanic.name}: {mechanic.words}"
 

@@ -1,4 +1,4 @@
-"""From the lines of a run over games to its summary, and what is told of it."""
+"""From the lines of a run over games to its summary, and what is reported of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     Shares are of calls: a page is *valid* where its text passes, *playable* where a browser plays it.
     """
     calls = [(row, call) for row in rows for call in row["calls"]]
-    told: dict[str, Any] = {
+    summary: dict[str, Any] = {
         "steps": len(rows),
         "calls": len(calls),
         "iterations": _by(calls, "iteration", lambda row, call: call["iteration"]),
@@ -27,7 +27,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         "stages": _by(calls, "stage", lambda row, call: call["stage"]),
     }
     whole = _share(calls)
-    told["score"] = {
+    summary["score"] = {
         "name": "pages of the model that play",
         "value": whole["playable"],
         "ci95": whole["playable_ci95"],
@@ -37,7 +37,7 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     features = [row for row in rows if any(call["stage"] == "feature" for call in row["calls"])]
     own = sum(any(call["stage"] == "feature" and call["there"] for call in row["calls"]) for row in features)
     n = len(features)
-    told["nodes"] = {
+    summary["nodes"] = {
         "n": len(rows),
         "features": n,
         "by_the_model": own,
@@ -46,20 +46,20 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
         "reward": fmean(row["reward"] for row in rows) if rows else None,
     }
     changes = [change for row in rows for change in row["changes"]]
-    told["changes"] = {
+    summary["changes"] = {
         "removed": sum(one["what"] == "remove" and one["done"] for one in changes),
         "taken": sum(one["what"] == "take" and one["done"] for one in changes),
         "undone": sum(not one["done"] for one in changes),
     }
-    told["lineages"] = [
+    summary["lineages"] = [
         _lineage(game, [row for row in rows if row["lineage"] == game])
         for game in dict.fromkeys(row["lineage"] for row in rows)
     ]
-    told["ideas"] = _ideas(rows)
-    told["seconds"] = round(sum(row["seconds"] for row in rows), 1)
-    told["tokens"] = int(sum(row["tokens"] for row in rows))
-    told["prompt_tokens"] = int(sum(row["prompt_tokens"] for row in rows))
-    return told
+    summary["ideas"] = _ideas(rows)
+    summary["seconds"] = round(sum(row["seconds"] for row in rows), 1)
+    summary["tokens"] = int(sum(row["tokens"] for row in rows))
+    summary["prompt_tokens"] = int(sum(row["prompt_tokens"] for row in rows))
+    return summary
 
 
 def _share(calls: Sequence[tuple[Row, Row]]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ kernels:faster`` nothing is drafted: the naive kernel is the first start point.
 
 Deviations: kernels are C on a processor, not for an accelerator. Latency is a ratio to a naive kernel, counted from
 1.15. The anti-hack gate has rules and a dynamic part, no model. Lessons are written by rules, not by a model (a diff's
-telling lines, the compiler's words). Memories of other kernels are recalled; a kernel's own history is told as its
+telling lines, the compiler's words). Memories of other kernels are recalled; a kernel's own history is given as its
 state. One memory a prompt (the paper's N is not known): a model of 1.5B carries one line. New memories begin at 1,
 failures and drafts at 0, other start points at the rhat that made them, cut at 1. The first rewards count in the
 statistics before they are normalised, -1 does, too; sd below 1e-6 gives 0; rhat is cut at 10. Their budget is 30
@@ -38,7 +38,7 @@ from evolvent.algos.evokernel.breaks import Breaks, left_out
 from evolvent.algos.evokernel.config import ProgramsConfig
 from evolvent.algos.evokernel.session import FRESH, REWARDS, Session, Start, Work, opened_session
 from evolvent.algos.evokernel.summary import summarise
-from evolvent.algos.evokernel.words import lesson_of, outcome, tell, told_of, writing
+from evolvent.algos.evokernel.words import lesson_of, outcome, report, tell, writing
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
@@ -149,7 +149,7 @@ def run(
         arm = {"select": config.select, "refine": config.refine, "references": naive}
         summary = head | summarise(rows, list(naive)) | arm
         folder.write_summary(summary)
-        told_of(live, summary, rows)
+        report(live, summary, rows)
     return summary
 
 

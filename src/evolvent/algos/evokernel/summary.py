@@ -25,25 +25,25 @@ def summarise(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
     judged = [name for name, mine in by_name.items() if any(row["valid"] for row in mine)] or list(by_name)
     n = len(judged)
     rounds = _rounds([by_name[name] for name in judged])
-    told: dict[str, Any] = {"steps": len(rows), "kernels": tasks, "judged": n, "rounds": rounds}
+    summary: dict[str, Any] = {"steps": len(rows), "kernels": tasks, "judged": n, "rounds": rounds}
     for what in ("compiled", "right", "faster"):
         won = sum(task[what] for task in tasks if task["name"] in judged)
-        told[what] = {"n": n, "successes": won, "rate": won / n, "ci95": list(wilson(won, n))}
+        summary[what] = {"n": n, "successes": won, "rate": won / n, "ci95": list(wilson(won, n))}
     gains = [task["best"] / task["first"] for task in tasks if task["first"]]
     middle = [float(q) for q in np.quantile(gains, [0.25, 0.5, 0.75])] if gains else [None] * 3
-    told["speedup"] = {"of": "best over first right", "median": middle[1], "quartiles": middle[::2], "n": len(gains)}
-    right = told["right"]
-    told["score"] = {
+    summary["speedup"] = {"of": "best over first right", "median": middle[1], "quartiles": middle[::2], "n": len(gains)}
+    right = summary["right"]
+    summary["score"] = {
         "name": "kernels right within the budget",
         "value": right["rate"],
         "ci95": right["ci95"],
         "higher_is_better": True,
     }
-    told["advice"] = advice(rows)
-    told["seconds"] = round(sum(row["seconds"] for row in rows), 1)
-    told["tokens"] = int(sum(row["tokens"] for row in rows))
-    told["prompt_tokens"] = int(sum(row["prompt_tokens"] for row in rows))
-    return told
+    summary["advice"] = advice(rows)
+    summary["seconds"] = round(sum(row["seconds"] for row in rows), 1)
+    summary["tokens"] = int(sum(row["tokens"] for row in rows))
+    summary["prompt_tokens"] = int(sum(row["prompt_tokens"] for row in rows))
+    return summary
 
 
 def _task(name: str, rows: Sequence[Row]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Words of a run over programs: the lessons it begins with, what is told of an attempt, and what a gain teaches."""
+"""Words of a run over programs: the lessons it begins with, what is reported of an attempt, and what a gain teaches."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def tell(live: Live, row: Mapping[str, Any], total: int) -> None:
     )
 
 
-def told_of(live: Live, summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+def report(live: Live, summary: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
     """The end of a run: the table, what advice was worth, and the fastest kernel beside the reference."""
     table = [
         [

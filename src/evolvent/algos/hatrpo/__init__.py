@@ -12,7 +12,7 @@ code and defaults: Zhong et al. 2024, Heterogeneous-Agent Reinforcement Learning
 The defaults are those of HARL (its configuration file of hatrpo: delta 0.01, 10 tries, factor 0.8, 20 copies x 200
 steps, hidden 128 128, one batch, no entropy). Its tuned delta for multi-agent MuJoCo: Ant 4x2 0.005, Hopper 3x1 0.001.
 
-Deviations: critics, and actors without ids, are told how large the numbers are that they see (``models.team.sizes``);
+Deviations: critics, and actors without ids, are given the size of the numbers that they see (``models.team.sizes``);
 the KL of choices is ``sum p (log p - log q)`` (released code leaves the weights p out, which is 12 to 53 times as much
 at 5 to 36 choices, so its delta for choices are no thresholds of a KL; ours are); ratio of whole actions in the
 gradient and in the line search alike; parameters that nothing depends on cannot shift the others; the products with F

@@ -1,4 +1,4 @@
-"""Attempts that are told how many tokens they may take (HBPO, arXiv 2507.15844)."""
+"""Attempts with a number of tokens that they may take, which they see (HBPO, arXiv 2507.15844)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Granting:
 
     def first(self, env: Env, turn: Turn, examples: str = "") -> Prompt:
         """The whole prompt, the budget in it."""
-        return self.renderer.first(env, self._told(turn), examples)
+        return self.renderer.first(env, self._with_budget(turn), examples)
 
     def more(self, env: Env, turn: Turn, before: Prompt) -> Prompt:
         """What a new situation adds."""
-        return self.renderer.more(env, self._told(turn), before)
+        return self.renderer.more(env, self._with_budget(turn), before)
 
     def command(self, text: str) -> Prompt:
         """An allowed action."""
@@ -36,7 +36,7 @@ class Granting:
         """A text as it is."""
         return self.renderer.plain(text)
 
-    def _told(self, turn: Turn) -> Turn:
+    def _with_budget(self, turn: Turn) -> Turn:
         return replace(turn, observation=f"{turn.observation}\n(Answer within {self.budget} tokens.)")
 
 

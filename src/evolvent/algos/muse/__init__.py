@@ -169,10 +169,10 @@ class Muse:
         if not retry:
             self.analysis.words = ""
         items = self.memory.items()
-        told = {item.key: item.body for item in items if item.kind == TOOL}
+        tools = {item.key: item.body for item in items if item.kind == TOOL}
         # where nothing is written nobody reads
         team = TEAM if not retry and any(item.kind == PROCEDURE for item in items) else SOLO
-        settings = AttemptSettings(self.renderer, team, world=lambda env: cast("Env", Instructed(env, told)))
+        settings = AttemptSettings(self.renderer, team, world=lambda env: cast("Env", Instructed(env, tools)))
         how = Reading(self.config.read, self.config.chars, self.config.words)
         last = retry or not self.config.retry
         made = functools.partial(Guided, how=how, analysis=self.analysis, retry=retry, last=last)

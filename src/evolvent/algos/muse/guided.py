@@ -69,16 +69,16 @@ class Analysis:
 class Instructed:
     """A world in which what was learned of a tool follows every result of it."""
 
-    def __init__(self, env: Env, told: Mapping[str, str]) -> None:
-        self._env, self._told = env, told
+    def __init__(self, env: Env, instructions: Mapping[str, str]) -> None:
+        self._env, self._instructions = env, instructions
 
     def step(self, action: str) -> Turn:
         """Act; the instruction stands behind the result of a call."""
         turn = self._env.step(action)
         call = turn.info.get("call")
-        if not call or call["name"] not in self._told:
+        if not call or call["name"] not in self._instructions:
             return turn
-        return replace(turn, observation=f"{turn.observation}\n{self._told[call['name']]}")
+        return replace(turn, observation=f"{turn.observation}\n{self._instructions[call['name']]}")
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
@@ -123,10 +123,10 @@ class Guided:
             return f"{OUTLINE}{question}: {ASKED}\n{label}: Price of a hire\n\n{_outline(guide)}"
         step = Decision(key)
         self.steps.append(step)
-        told = "".join(f"- {item.key}: {item.body}\n" for item in items if item.kind == STRATEGY)
+        advice = "".join(f"- {item.key}: {item.body}\n" for item in items if item.kind == STRATEGY)
         if self.retry and self.analysis.words:
-            told += f"- The last try failed: {self.analysis.words}\n"
-        return (f"Mind:\n{told}\n" if told else "") + self._fetched(step, guide, said.get(READER, ""), seed)
+            advice += f"- The last try failed: {self.analysis.words}\n"
+        return (f"Mind:\n{advice}\n" if advice else "") + self._fetched(step, guide, said.get(READER, ""), seed)
 
     def choose(self, turn: Turn, answer: Completion, seed: int, episode: Episode) -> tuple[str, Completion]:
         """The action as it was drawn; what was read goes on record."""
@@ -220,7 +220,7 @@ class Guided:
         """What was done, decision by decision."""
         return " / ".join(step.action for step in self.steps)
 
-    def _told(self, done: str) -> str:
+    def _task_and(self, done: str) -> str:
         """The task with what was done, as the world writes it."""
         question, answer = self.env.labels
         return f"{question}: {self.steps[0].key}\n{answer}: {done}"
@@ -228,7 +228,7 @@ class Guided:
     def _written(self, engine: Engine, renderer: Renderer, end: str, what: str, stop: str, *, done: str = "") -> str:
         question, answer = self.env.labels
         example = f"{question}: {ASKED}\n{answer}: {DONE}\n\n{WRITE}\nName: {ENTRY}\n\n" if WRITE in end else ""
-        prompt = renderer.plain(f"{example}{self._told(done or self._done)}\n\n{end}")
+        prompt = renderer.plain(f"{example}{self._task_and(done or self._done)}\n\n{end}")
         seed = seed_tree(self.seed, what)
         return engine([Request(prompt, seed, self.how.words, (stop,), adapter=None)])[0].text.strip()
 
@@ -240,7 +240,7 @@ class Guided:
         if not name:
             return ""
         # the example comes last: with the steps behind it a small model writes steps behind its own answer
-        body = f"{steps}\n\n{self._told(done)}".strip()
+        body = f"{steps}\n\n{self._task_and(done)}".strip()
         self._new.append(
             {
                 "kind": PROCEDURE,

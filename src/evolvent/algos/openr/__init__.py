@@ -157,24 +157,24 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
         prm.save(place)
         return prm
     seed = seed_tree(config.seed, "prm") % 2**31
-    rows, told = _labelled(run, config, seed, how)
+    rows, report = _labelled(run, config, seed, how)
     good = sum(label for _, label in rows)
     if not 0 < good < len(rows):
-        told, do = ("right", "harder ones") if good else ("wrong", "a policy that is sometimes right")
+        label, do = ("right", "harder ones") if good else ("wrong", "a policy that is sometimes right")
         raise BadInput(
             "a process reward model needs right and wrong steps",
             where="openr",
-            got=f"{len(rows)} states, all {told}" if rows else "no state: no answer came to an end of a line",
+            got=f"{len(rows)} states, all {label}" if rows else "no state: no answer came to an end of a line",
             do=f"ask for more questions (--questions), or take {do}",
         )
     prm = SearchValue(run.model, "process", adapter="prm", seed=seed)
     on = run.live.advancing(f"the process reward model learns from {len(rows):,} states")
-    told |= prm.fit(
+    report |= prm.fit(
         [ids for ids, _ in rows], [label for _, label in rows], Fit(lr=config.prm_lr), seed=seed, progress=on
     )
-    run.live.note(f"process reward model: {told['states']} states, AUC {told['value_auc']:.2f} on them")
+    run.live.note(f"process reward model: {report['states']} states, AUC {report['value_auc']:.2f} on them")
     prm.save(place)
-    write_atomic(folder.path / "prm_labels.json", json.dumps(told, indent=1) + "\n")
+    write_atomic(folder.path / "prm_labels.json", json.dumps(report, indent=1) + "\n")
     return prm
 
 
@@ -185,8 +185,8 @@ def _labelled(run: LanguageRun, config: Config, seed: int, how: omega.Config) ->
     tasks = drawn(run.env, config.questions, seed)
     if config.labels == "mutants":
         run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")
-        told = labelled_lines(run.env, run.attempt_settings.renderer, run.model.decode, tasks)
-        return told, {"states": len(told), "right": int(sum(label for _, label in told)), "questions": len(tasks)}
+        rows = labelled_lines(run.env, run.attempt_settings.renderer, run.model.decode, tasks)
+        return rows, {"states": len(rows), "right": int(sum(label for _, label in rows)), "questions": len(tasks)}
     rows, estimates, samples, bisected, tokens = dict[bytes, Row](), 0, 0, 0, 0
     run.live.status(f"labelling the steps of {len(tasks)} questions")
     found = list[omega.Found]()

@@ -151,11 +151,11 @@ def question(root: int, steps: Callable[[int], Sequence[int]], words: Callable[[
 def _estimate(
     node: int, written: int, known: Found, pool: _Pool, words: Callable[[int], int]
 ) -> Generator[int, Estimate, None]:
-    told = yield node
-    known.mc[node] = told.mc
+    found = yield node
+    known.mc[node] = found.mc
     known.estimates += 1
-    known.mc.update(dict.fromkeys(told.right, 1.0) | dict.fromkeys(told.wrong, 0.0))
-    pool.add(node, told.mc, [(end, words(end) - written) for end in told.wrong] if 0 < told.mc < 1 else [])
+    known.mc.update(dict.fromkeys(found.right, 1.0) | dict.fromkeys(found.wrong, 0.0))
+    pool.add(node, found.mc, [(end, words(end) - written) for end in found.wrong] if 0 < found.mc < 1 else [])
 
 
 class _Pool:

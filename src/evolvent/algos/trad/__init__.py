@@ -20,13 +20,13 @@ Not repeated from the released code: each thought is embedded once and kept; ste
 situation, thought and command together; a thought that stays empty is asked for twice, not for ever, and its step
 cannot be found; the history is the agent's own, never the expert's.
 
-Deviations: the local model writes the thoughts, from two examples of ours. A situation is told as the environment tells
-it to a memory. A command is the likeliest of those that are offered (free text where none are). Of more than
-``chars`` characters of examples the farthest steps are dropped, and a whole trajectory is shown from its beginning as
-far as it fits. The one that thinks sees as many own steps as the one that decides
-(in the released ALFWorld code all of them), own steps are marked, too, and whole trajectories stand the nearest last
-(released: the shortest first). An attempt ends after ``repeats`` equal commands, or pairs of them, and at the
-environment's limit (50 commands in alfworld). Where the model thinks nothing, nothing is shown.
+Deviations: the local model writes the thoughts, from two examples of ours. A situation is in the words that a memory
+gets. A command is the likeliest of those that are offered (free text where none are). Of more than ``chars`` characters
+of examples the farthest steps are dropped, and a whole trajectory is shown from its beginning as far as it fits. The
+one that thinks sees as many own steps as the one that decides (in the released ALFWorld code all of them), own steps
+are marked, too, and whole trajectories stand the nearest last (released: the shortest first). An attempt ends after
+``repeats`` equal commands, or pairs of them, and at the environment's limit (50 commands in alfworld). Where the model
+thinks nothing, nothing is shown.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Config:
     marks: bool = True
     """Say how far each shown step is from the one that was found."""
     history: int = 3
-    """Own last steps that are told; in the paper B + F."""
+    """Own last steps that are shown; in the paper B + F."""
     same_kind: bool = True
     """Only trajectories of tasks of the same kind (a separate index for each)."""
     repeats: int = 3
@@ -272,20 +272,20 @@ def _explained(
         episode = episode or play_expert(env, task, world_seed(config.seed, task))
     except EnvError as broke:
         error = broke
-    told = {} if episode is None else _thoughts(config, task, episode, env, agent, memory)
+    explained = {} if episode is None else _thoughts(config, task, episode, env, agent, memory)
     row = {
         "phase": "expert",
         "task": task.id,
         "kind": task.kind,
         "solved": int(episode is not None),
-        "steps": len(told),
-        "thoughts": sum(about["thought"] for about in told.values()),
+        "steps": len(explained),
+        "thoughts": sum(about["thought"] for about in explained.values()),
     }
-    row |= {name: sum(about[name] for about in told.values()) for name in ("tokens", "prompt_tokens")}
+    row |= {name: sum(about[name] for about in explained.values()) for name in ("tokens", "prompt_tokens")}
     with memory.transaction():
         if episode is not None:
             about = {"trajectory": task.id, "kind": task.kind}
-            key = asked(task, told[0]["situation"])
+            key = asked(task, explained[0]["situation"])
             memory.remember(key, task.text, kind=WHOLE, metadata=about, source="expert", merge=None)
             folder.episode(episode, step=item.step)
         folder.log(
@@ -315,7 +315,7 @@ def _thoughts(
     steps, before = steps_of(episode), ""
     mine = {"trajectory": task.id}
     known = {item.metadata["step"]: item for item in memory.items(filter=mine) if item.kind == STEP}
-    told: dict[int, dict[str, Any]] = {}
+    explained: dict[int, dict[str, Any]] = {}
     for i, (situation, action) in enumerate(steps):
         if i in known and (known[i].body, known[i].metadata["situation"]) != (action, situation):
             raise BadInput(
@@ -340,9 +340,9 @@ def _thoughts(
                 "prompt_tokens": prompt_tokens,
             }
             memory.remember(thought or action, action, kind=STEP, metadata=about, source="expert", merge=None)
-        told[i] = about
+        explained[i] = about
         before += f"{env.labels[1]}: {action}\n{THINKER}: {thought}\n"
-    return told
+    return explained
 
 
 def _thought(

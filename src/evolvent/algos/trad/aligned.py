@@ -65,7 +65,7 @@ class Alignment:
     marks: bool = True
     """Say how far each step is from the one that was found."""
     history: int = 3
-    """Last steps of the attempt that are told."""
+    """Last steps of the attempt that are shown."""
     same_kind: bool = True
     """Only trajectories of tasks of the same kind."""
     greedy: bool = True
@@ -175,10 +175,10 @@ class Aligned:
             if self.memory is not None:
                 kind = {"kind": self.task.kind} if self.how.same_kind else None
                 found = self._asked(asked(self.task, self.steps[0].key), self.how.k, WHOLE, kind, seed)
-                told: list[tuple[Recalled, str]] = []
+                texts: list[tuple[Recalled, str]] = []
                 for item in found:
-                    told.append((item, self._begun(item, self.how.chars - sum(len(text) for _, text in told))))
-                kept = self._fitting([(item, text) for item, text in told if text], found)
+                    texts.append((item, self._begun(item, self.how.chars - sum(len(text) for _, text in texts))))
+                kept = self._fitting([(item, text) for item, text in texts if text], found)
                 self._whole = "".join(text for _, text in reversed(kept))
         return self._whole
 
@@ -217,12 +217,12 @@ class Aligned:
         return found
 
     def _fitting(
-        self, told: Sequence[tuple[Recalled, str]], found: Recall, before: Mapping[str, str] | None = None
+        self, texts: Sequence[tuple[Recalled, str]], found: Recall, before: Mapping[str, str] | None = None
     ) -> list[tuple[Recalled, str]]:
         """Those that there is room for, in order; the receipt says which."""
         left = self.how.chars - sum(map(len, (before or {}).values()))
         kept: list[tuple[Recalled, str]] = []
-        for item, text in told:
+        for item, text in texts:
             if len(text) <= left:
                 kept.append((item, text))
                 left -= len(text)
@@ -243,7 +243,7 @@ class Aligned:
         now = len(self.steps) - 1
         before = history(now, self.how.history)
         lines = [
-            told(self.env, Step(one.key, one.thought, one.action), at - now if marks else None)
+            step_text(self.env, Step(one.key, one.thought, one.action), at - now if marks else None)
             for at, one in ((at, self.steps[at]) for at in before)
         ]
         return f"Now. Task: {self.task.text}\n{''.join(lines)}{mark(0) if marks else ''}"
@@ -261,11 +261,11 @@ def mark(offset: int) -> str:
 
 def example(env: Env, one: Trajectory, offsets: Mapping[int, int | None]) -> str:
     """Steps of a trajectory in words, each with its offset to the one that was found (None: unmarked)."""
-    lines = [told(env, one.steps[at], offset) for at, offset in offsets.items()]
+    lines = [step_text(env, one.steps[at], offset) for at, offset in offsets.items()]
     return f"Example. Task: {one.task}\n{''.join(lines)}\n"
 
 
-def told(env: Env, step: Step, offset: int | None) -> str:
+def step_text(env: Env, step: Step, offset: int | None) -> str:
     """A step in words, with its order mark."""
     question, answer = env.labels
     thought = f"{THINKER}: {step.thought}\n" if step.thought else ""

@@ -33,5 +33,5 @@ def window(at: int, length: int, back: int, forward: int) -> list[tuple[int, int
 
 
 def history(now: int, length: int) -> list[int]:
-    """The own steps before step ``now`` that are told: ``length``, or as many as there are."""
+    """The own steps before step ``now`` that are shown: ``length``, or as many as there are."""
     return list(range(max(0, now - length), now))

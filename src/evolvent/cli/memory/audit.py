@@ -102,20 +102,20 @@ def _warnings(d: dict[str, Any]) -> list[str]:
     return found
 
 
-_TOLD = (
+_ROWS = (
     f"SELECT m.seq, m.kind, m.source, k.body, b.body, m.q_init, coalesce(v.stage, ''), {events.JOINED} "
     "FROM memory m JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
 )
 
 
-def _told(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE) -> list[dict[str, Any]]:
-    told, span = [], bank.reward_range[1] - bank.reward_range[0]
+def _rows(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE) -> list[dict[str, Any]]:
+    rows, span = [], bank.reward_range[1] - bank.reward_range[0]
     for seq, kind, source, key, body, start, stage, *columns in bank.store.rows(
-        f"{_TOLD} {values} {where}", (bank.policy.objective, bank.scope_id, *args)
+        f"{_ROWS} {values} {where}", (bank.policy.objective, bank.scope_id, *args)
     ):
         v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
-        told.append(
+        rows.append(
             {
                 "id": memory_id(seq),
                 "kind": kind,
@@ -128,10 +128,10 @@ def _told(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE
                 "n": v.n,
                 "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
-                "adds": effect.told(span) if effect.confidence > 0 else "",
+                "adds": effect.described(span) if effect.confidence > 0 else "",
             }
         )
-    return told
+    return rows
 
 
 def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
@@ -147,12 +147,12 @@ def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
         tried += f" AND v.n >= {RANKED} AND v.q < {middle!r}"
     else:
         tried += f" AND v.q > {middle!r} AND (v.sum_r > {low!r} * v.n OR v.n_credit > 0)"
-    return _told(bank, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
+    return _rows(bank, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
 
 
 def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
     """The newest memories without an outcome."""
-    return _told(
+    return _rows(
         bank,
         f"WHERE m.scope_id = ? AND m.status = 'active' AND {OWN} AND coalesce(v.n, 0) = 0 ORDER BY m.seq DESC LIMIT ?",
         (top,),
@@ -184,7 +184,7 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         if not measured and not (lift.fails(v.n, v.sum_r, span) and lift.worse(x, other, beside)):
             continue
         effect = lift.marginal(*v.arms, span)
-        adds = f"{effect.told(width)} (with it {v.n}, without it {v.n_omitted} outcomes)"
+        adds = f"{effect.described(width)} (with it {v.n}, without it {v.n_omitted} outcomes)"
         mean, theirs = (in_units(span[0] + width * o.total / max(o.n, 1.0), width, 2) for o in (x, other))
         found.append(
             {
@@ -264,7 +264,7 @@ def _unsettled(bank: Bank, top: int) -> dict[str, Any]:
 
 def _by_outcome(bank: Bank) -> dict[str, dict[str, Any]]:
     """Outcomes and the credit they gave, by who said so; ``share`` of all movement of values."""
-    told = {
+    sources = {
         row.pop("source"): row
         for row in bank.store.records(
             "SELECT source, count(*) AS outcomes, count(*) FILTER (WHERE NOT valid) AS invalid, "
@@ -275,15 +275,15 @@ def _by_outcome(bank: Bank) -> dict[str, dict[str, Any]]:
         )
     }
     moved = _moved(bank, "o.source")
-    for source, row in told.items():
+    for source, row in sources.items():
         n, size, _, share = moved.get(source, _NOT_MOVED)
         row |= {"credits": n, "moved": size, "share": share}
-    return told
+    return sources
 
 
 def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
     """Memories and the credit they got, by who wrote them."""
-    told = {
+    sources = {
         row.pop("source"): row
         for row in bank.store.records(
             "SELECT m.source, count(DISTINCT m.seq) AS memories, "
@@ -295,10 +295,10 @@ def _by_memory(bank: Bank) -> dict[str, dict[str, Any]]:
         )
     }
     moved = _moved(bank, "m.source")
-    for source, row in told.items():
+    for source, row in sources.items():
         n, _, net, share = moved.get(source, _NOT_MOVED)
         row |= {"credits": n, "net": net, "share": share}
-    return told
+    return sources
 
 
 def _moved(bank: Bank, who: str) -> dict[str, tuple[int, float, float, float]]:
@@ -339,7 +339,7 @@ def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
     """The latest acts of mending, newest first; archives and supersessions of single memories among them."""
     verbs = (*VERBS.values(), "rollback", "revise", "compact", "undo")  # the last: of older versions
     found: list[dict[str, Any]] = []
-    lines = range(0)  # of the log that tell of single memories, and belong to an act that is told
+    lines = range(0)  # of the log that tell of single memories, and belong to an act that is listed
     for seq, verb, target, at, body in bank.store.rows(
         f"SELECT seq, verb, target, created_at, detail FROM audit WHERE scope_id = ? AND verb IN ({marks(len(verbs))}) "
         "ORDER BY seq DESC",
@@ -349,16 +349,16 @@ def _acts(bank: Bank, top: int) -> list[dict[str, Any]]:
             continue
         if len(found) == top:
             break
-        told = json.loads(body)
-        first, last = told.get("lines", (1, 0))
+        details = json.loads(body)
+        first, last = details.get("lines", (1, 0))
         lines = range(first, last + 1)
-        one, of = (target != "*"), told.get("target", "") if target == "*" else target
+        one, of = (target != "*"), details.get("target", "") if target == "*" else target
         found.append(
             {
                 "id": f"a{seq}",
                 "verb": verb,
                 "target": of,
-                "reason": str(told.get("reason", "")),
+                "reason": str(details.get("reason", "")),
                 "at": at,
                 "memories": 1 if one else len(lines),
             }

@@ -164,7 +164,7 @@ def receipts(
     scope: Scope = "default",
     json: Json = False,
 ) -> None:
-    """The recalls of a store, oldest first, page by page: what was asked and shown, and whether an outcome was told.
+    """The recalls of a store, oldest first, page by page: what was asked and shown, and whether there is an outcome.
 
     Args:
         open: only those without an outcome.
@@ -319,8 +319,8 @@ def _by_name(live: Live, title: str, rows: Mapping[str, Mapping[str, Any]]) -> N
         return
     columns = list(next(iter(rows.values())))
     names = [_CREDIT.get(column, column.replace("_", " ")) for column in columns]
-    told = [{**row, "share": percent(row["share"])} for row in rows.values()]
-    live.table(title, ["", *names], [[who, *(row[c] for c in columns)] for who, row in zip(rows, told, strict=True)])
+    shown = [{**row, "share": percent(row["share"])} for row in rows.values()]
+    live.table(title, ["", *names], [[who, *(row[c] for c in columns)] for who, row in zip(rows, shown, strict=True)])
 
 
 def _memories(live: Live, title: str, items: Sequence[Mapping[str, Any]]) -> None:

@@ -59,7 +59,7 @@ def revise(
 ) -> None:
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
 
-    What is not given (source, weight, what was done) is as it was told before.
+    What is not given (source, weight, what was done) is as it was reported before.
 
     Args:
         receipt: receipt of the recall (r12).
@@ -134,7 +134,7 @@ def compact(
 
     Args:
         keep: number of newest receipts that keep their unselected candidates.
-        unsettled_days: also remove receipts that are older and were never told an outcome.
+        unsettled_days: also remove receipts that are older and never got an outcome.
         scope: namespace whose receipts are trimmed.
     """
     age = None if unsettled_days is None else 86_400.0 * unsettled_days
@@ -232,10 +232,10 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
         emptied = [[what, n] for what, n in done.emptied.items() if n]
         _table(live, "Texts taken out of rows that stay", ["texts", "rows"], emptied)
         if done.events:
-            told = count(abs(done.events), "value event")
+            events = count(abs(done.events), "value event")
             verb = "counts" if abs(done.events) == 1 and not dry_run else "count"
             again = f"{verb} again" if done.events < 0 else f"no longer {verb}"
-            live.note(f"\n{told} {'would ' if dry_run else ''}{again}")
+            live.note(f"\n{events} {'would ' if dry_run else ''}{again}")
         if done.kept:
             live.note(_kept(done).lstrip("; "))
         if dry_run:
@@ -248,15 +248,15 @@ def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:
     """The command that takes an act back; a compaction is for good."""
     where = "" if scope == "default" else f" --scope {shlex.quote(scope)}"
 
-    def told(verb: str, rest: str) -> str:
+    def command(verb: str, rest: str) -> str:
         return f"; take it back with: evolvent memory {verb} {shlex.quote(store)} {rest}{where}"
 
     if done.verb == "restore" and all(change.was == "quarantined" for change in done.statuses):
-        return told("quarantine", " ".join(change.id for change in done.statuses) + " --no-descendants")
+        return command("quarantine", " ".join(change.id for change in done.statuses) + " --no-descendants")
     if done.verb == "quarantine":  # what was out of recall before stays out of it
         ids = [change.id for change in done.statuses if change.was == "active"]
-        return told("restore", " ".join(ids)) if ids else ""
-    return "" if began is None else told("rollback", f"--to {began.isoformat()}")
+        return command("restore", " ".join(ids)) if ids else ""
+    return "" if began is None else command("rollback", f"--to {began.isoformat()}")
 
 
 def _kept(done: Mended) -> str:

@@ -24,7 +24,7 @@ def story(memory: Memory, *, untrusted: Sequence[str] = (), near: float = 0.95) 
     """The audit with pictures' worth of data.
 
     Args:
-        memory: the memory; its scope alone is told.
+        memory: the memory; its scope alone is shown.
         untrusted: see ``audit``.
         near: see ``audit``.
 
@@ -35,17 +35,17 @@ def story(memory: Memory, *, untrusted: Sequence[str] = (), near: float = 0.95) 
     """
     bank = memory.bank
     with bank.store.snapshot():
-        told = audit(memory, top=20, untrusted=untrusted, near=near)
-        good = [row["id"] for row in told["most_valuable"]][:_CHARTS]
-        harmful = list(dict.fromkeys(row["id"] for row in told["harmful"]["worst"]))
-        bad = [id_ for id_ in [*harmful, *(row["id"] for row in told["least_valuable"])] if id_ not in good]
+        audited = audit(memory, top=20, untrusted=untrusted, near=near)
+        good = [row["id"] for row in audited["most_valuable"]][:_CHARTS]
+        harmful = list(dict.fromkeys(row["id"] for row in audited["harmful"]["worst"]))
+        bad = [id_ for id_ in [*harmful, *(row["id"] for row in audited["least_valuable"])] if id_ not in good]
         bad = list(dict.fromkeys(bad))[:_CHARTS]
         return {
             "scope": bank.scope,
             "store": bank.store.where,
             "reward_range": list(bank.reward_range),
             "policy": bank.policy.name,
-            "audit": told,
+            "audit": audited,
             "charts": {
                 "most valuable": [_chart(bank, int(id_[1:])) for id_ in good],
                 "harmful or least valuable": [_chart(bank, int(id_[1:])) for id_ in bad],

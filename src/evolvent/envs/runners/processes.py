@@ -124,17 +124,17 @@ def _work(pipe: Connection, name: str, layout: Layout, make: Callable[[], Solo],
             pipe.send_bytes(b"k")
     except (*_GONE, KeyboardInterrupt):
         pass  # the parent is done with us
-    except Exception as error:  # noqa: BLE001  (told to the parent, which raises it)
+    except Exception as error:  # noqa: BLE001  (sent to the parent, which raises it)
         at = copies.at if copies is not None else first
         with contextlib.suppress(*_GONE):
-            pipe.send_bytes(f"{at}\n{told(error)}".encode())
+            pipe.send_bytes(f"{at}\n{described(error)}".encode())
     finally:
         if copies is not None:
             copies.close()
         _detach(memory)
 
 
-def told(error: Exception) -> str:
+def described(error: Exception) -> str:
     """What the parent is to say of an error in a worker: its message, or the traceback of one that is not ours."""
     return str(error) if isinstance(error, EvolventError) else traceback.format_exc().rstrip()
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from evolvent.core.errors import EnvError, missing_extra
 from evolvent.envs.runners.copies import Columns, Copies, Layout
-from evolvent.envs.runners.processes import told
+from evolvent.envs.runners.processes import described
 from evolvent.envs.runners.solo import Solo
 
 _START_S = 120
@@ -119,8 +119,8 @@ class Share:
         try:
             self._copies = self._copies or Copies(self._make, self._columns, self._first)
             do(self._copies)
-        except Exception as error:  # noqa: BLE001  (told to the parent, which raises it)
-            return f"{self._copies.at if self._copies else self._first}\n{told(error)}"
+        except Exception as error:  # noqa: BLE001  (sent to the parent, which raises it)
+            return f"{self._copies.at if self._copies else self._first}\n{described(error)}"
         ended = (self._columns["terminated_B"] | self._columns["truncated_B"]).any()
         return {
             name: array

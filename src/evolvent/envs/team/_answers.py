@@ -73,23 +73,23 @@ def known(by_agent: Mapping[str, Any], agents: Collection[str]) -> None:
         )
 
 
-def mask_of(told: Any, choices: int, agent: str) -> np.ndarray:
+def mask_of(given: Any, choices: int, agent: str) -> np.ndarray:
     """The choices that are allowed, bool ``[N]``."""
-    mask = np.asarray(told).reshape(-1)
+    mask = np.asarray(given).reshape(-1)
     if not choices or mask.size != choices or mask.dtype.kind not in "biuf":
         expected = f"{choices} numbers, 1 = allowed" if choices else "none: its action is no choice"
-        raise EnvError("a mask of actions that does not fit", got=told, expected=expected, where=f"agent {agent}")
+        raise EnvError("a mask of actions that does not fit", got=given, expected=expected, where=f"agent {agent}")
     return mask.astype(np.bool_)
 
 
 def success_of(info: Mapping[str, Any], agent: str) -> float | None:
     """What an agent's info says of success: ``success`` or ``is_success``, a truth value or a share; else ``None``."""
-    told = next((info[name] for name in READ[1:] if info.get(name) is not None), None)
-    if told is None:
+    given = next((info[name] for name in READ[1:] if info.get(name) is not None), None)
+    if given is None:
         return None
-    share = np.asarray(told)
+    share = np.asarray(given)
     if share.size != 1 or share.dtype.kind not in "biuf" or not 0.0 <= share.item() <= 1.0:
-        raise EnvError("a success that is none", got=told, expected="True, False or 0 to 1", where=f"agent {agent}")
+        raise EnvError("a success that is none", got=given, expected="True, False or 0 to 1", where=f"agent {agent}")
     return float(share.item())
 
 

@@ -29,7 +29,7 @@ class ParallelSolo:
     It counts as cut off, for everybody, if anybody was cut off in its last step.
     Observations become rows of numbers (``runners.spaces``); dictionaries may have an ``action_mask`` beside the rest.
     Of infos an ``action_mask`` is read too, where ``reset`` gives one, and ``success`` or ``is_success``: the attempt's
-    success is the mean over the agents that told one, each the last it told.
+    success is the mean over the agents that reported one, each the last it reported.
     """
 
     def __init__(self, env: Any, *, limit: int = 0, foreign: bool = False, state: bool = False) -> None:
@@ -43,13 +43,15 @@ class ParallelSolo:
             for agent, space in spaces.items()
         }
         infos = started(env.reset(seed=0))[1] if state or foreign else {}
-        self._told_masks = foreign and any(info and _MASK in info for info in infos.values())
+        self._masks_in_infos = foreign and any(info and _MASK in info for info in infos.values())
         size = np.asarray(env.state()).size if state else 0
         if size > LONGEST:
             raise BadInput("a shared state that is too long", got=f"{size:,} numbers", expected=f"at most {LONGEST:,}")
         widths = [self._rows[agent].width for agent in agents]
         self.team = team_of(agents, widths, actions, state_dim=size, limit=limit)
-        self.gives: tuple[str, ...] = ("available",) * bool(self._masked or self._told_masks) + ("active",) * foreign
+        self.gives: tuple[str, ...] = ("available",) * bool(self._masked or self._masks_in_infos) + (
+            "active",
+        ) * foreign
         self.columns: tuple[str, ...] = ("success",) * foreign
         self._native = native(self.team, actions)
         self._choices = {agent: spec.choices for agent, spec in zip(agents, self.team.actions, strict=True)}
@@ -112,7 +114,7 @@ class ParallelSolo:
         if self._foreign:
             masks |= self._read(infos)
         ended = not self._alive
-        told = {"success": float(np.mean([*self._success.values()]))} if ended and self._success else {}
+        info = {"success": float(np.mean([*self._success.values()]))} if ended and self._success else {}
         return Seen(
             obs={agent: self._rows[agent].flat(self._view(agent, seen)) for agent, seen in obs.items()},
             reward=reward,
@@ -121,7 +123,7 @@ class ParallelSolo:
             alive=last if cut else self._alive,
             available={agent: mask_of(mask, self._choices[agent], agent) for agent, mask in masks.items()} or None,
             state=self.env.state() if self._state else None,
-            info=told,
+            info=info,
         )
 
     def _view(self, agent: str, seen: Any) -> Any:
@@ -140,7 +142,7 @@ class ParallelSolo:
                 self._success[agent] = success
             if _MASK in info and agent not in self._masked:
                 masks[agent] = info[_MASK]
-        if masks and not self._told_masks:
+        if masks and not self._masks_in_infos:
             raise EnvError(
                 "a mask of actions in the infos of step, and none in those of reset",
                 got=f"agents {', '.join(map(str, masks))}",

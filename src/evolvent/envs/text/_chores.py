@@ -36,8 +36,8 @@ class Chores:
     @property
     def goal(self) -> str:
         """What is asked."""
-        told = (f"{verb} the {thing} in the {machine}" for thing, (verb, machine) in self.things.items())
-        return f"{', '.join(told)}, and leave no door open"
+        parts = (f"{verb} the {thing} in the {machine}" for thing, (verb, machine) in self.things.items())
+        return f"{', '.join(parts)}, and leave no door open"
 
     def moves(self) -> list[Move]:
         """Walking to the other rooms; in the kitchen also what can be done there."""
@@ -93,13 +93,13 @@ class Chores:
         hand = f"You hold the {held}." if held else "You hold nothing."
         if self.room != "kitchen":
             return f"You are in the {self.room}, where nothing is of use. {hand}"
-        told = [f"the {thing}" for thing, place in self.where.items() if place == "table"]
+        parts = [f"the {thing}" for thing, place in self.where.items() if place == "table"]
         for machine in self.machines:
             inside = " and ".join(f"the {thing}" for thing, place in self.where.items() if place == machine)
             door = f"which is {'open' if machine in self.open else 'shut'}"
-            told.append(f"the {machine}, {door}" + (f", with {inside} in it" if inside else ""))
+            parts.append(f"the {machine}, {door}" + (f", with {inside} in it" if inside else ""))
         by = f" You are beside the {self.near}." if self.near else ""
-        return f"You are in the kitchen and see {'; '.join(told)}. {hand}{by}"
+        return f"You are in the kitchen and see {'; '.join(parts)}. {hand}{by}"
 
     def done(self) -> float:
         """The share of the goal that holds now: things in their machines, doors that are shut."""

@@ -169,7 +169,7 @@ def _tool(function: Any, where: str) -> Tool:
                 "a tool's parameter without a type hint",
                 got=parameter.name,
                 where=where,
-                do="the model is told the types, and calls are checked against them",
+                do="the model is shown the types, and calls are checked against them",
             )
     only = list(signature.parameters.values())
     text = only[0].name if len(only) == 1 and only[0].annotation is str else ""

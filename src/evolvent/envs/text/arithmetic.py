@@ -107,9 +107,9 @@ class Arithmetic(TextEnv):
         for again in range(-(-n // len(questions))):
             mark = f"#{again + 1}" if again else ""
             for question, answer in draws.sample(questions, len(questions))[: n - len(tasks)]:
-                first, told = f"{self.name}/{question}", {"answer": answer}
+                first, meta = f"{self.name}/{question}", {"answer": answer}
                 tasks.append(
-                    Task(f"{first}{mark}", question, self._variant, split, seed, told, repeats=first if mark else "")
+                    Task(f"{first}{mark}", question, self._variant, split, seed, meta, repeats=first if mark else "")
                 )
         return tasks
 
@@ -156,7 +156,7 @@ class Arithmetic(TextEnv):
 
 @cache
 def _questions(variant: str) -> dict[str, list[tuple[str, str]]]:
-    """The questions of a variant by split, with those kept back as examples; told apart by hash, so for ever.
+    """The questions of a variant by split, with those kept back as examples; distinguished by hash, so for ever.
 
     The hash is that of the sorted words: what differs in order only ("3 + 4", "4 + 3") is in one split.
     """

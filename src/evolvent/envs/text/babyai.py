@@ -78,7 +78,7 @@ class BabyAI(TextEnv):
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` worlds that start differently.
 
-        A small room repeats under many seeds, so the splits are told apart by how a world starts: 70 % of the starts
+        A small room repeats under many seeds, so the splits are distinguished by how a world starts: 70 % of the starts
         are for training, and the id of a task is that start.
         """
         check_request(split, n, f"{self.name}.tasks")

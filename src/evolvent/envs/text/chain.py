@@ -47,8 +47,8 @@ class Chain(TextEnv):
 
     def __init__(self, steps: int, shots: int, digits: int) -> None:
         self.steps, self.digits, self.max_tokens = steps, digits, (3 * digits + 4) * steps + 4
-        told = [_drawn(steps, digits, random.Random(f"chain/example/{i}")) for i in range(shots)]
-        self.instructions = "".join(f"Sum: {one}\nSteps: {worked(one)}\n\n" for one in told)
+        examples = [_drawn(steps, digits, random.Random(f"chain/example/{i}")) for i in range(shots)]
+        self.instructions = "".join(f"Sum: {one}\nSteps: {worked(one)}\n\n" for one in examples)
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -73,9 +73,9 @@ class Chain(TextEnv):
         lines = action.split()
         right = first_wrong(self._question, lines)
         success = right == self.steps == len(lines)
-        told = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right, "rewards": {"lines": right}}
+        info = {"action": lines[-1].rpartition("=")[2] if lines else "", "legal": right, "rewards": {"lines": right}}
         self._turn = Turn(
-            f"{right} of {self.steps} lines", reward=float(success), terminated=True, success=success, info=told
+            f"{right} of {self.steps} lines", reward=float(success), terminated=True, success=success, info=info
         )
         return self._turn
 

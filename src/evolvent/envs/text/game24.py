@@ -47,8 +47,8 @@ class Game24(TextEnv):
     name, labels, stop, max_tokens = "game24", ("Numbers", "Steps"), ("\n\n",), 48
 
     def __init__(self, shots: int) -> None:
-        told = [worked(puzzle, random.Random(i)) for i, puzzle in enumerate(_split("example")[:shots])]
-        self.instructions = "".join(f"Numbers: {puzzle}\nSteps: {steps}\n\n" for puzzle, steps in told)
+        examples = [worked(puzzle, random.Random(i)) for i, puzzle in enumerate(_split("example")[:shots])]
+        self.instructions = "".join(f"Numbers: {puzzle}\nSteps: {steps}\n\n" for puzzle, steps in examples)
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -75,12 +75,12 @@ class Game24(TextEnv):
         playing(self._turn, self.name)
         legal, left = read(self._numbers, action)
         right = legal == 3 and left == (GOAL,)
-        told = {
+        info = {
             "action": "; ".join(line.partition(";")[0] for line in action.split()),
             "legal": legal,
             "rewards": {"lines": legal},
         }
-        self._turn = Turn(f"{legal} of 3 lines", reward=float(right), terminated=True, success=right, info=told)
+        self._turn = Turn(f"{legal} of 3 lines", reward=float(right), terminated=True, success=right, info=info)
         return self._turn
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ def _solvable(left: Numbers) -> bool:
 
 @cache
 def _split(split: str) -> list[Numbers]:
-    """The puzzles of a split, told apart by what they say."""
+    """The puzzles of a split, distinguished by what they say."""
     puzzles = [p for p in combinations_with_replacement(range(1, 14), 4) if _solvable(p)]
     part = {p: zlib.crc32(shown(p).encode()) % 100 for p in puzzles}
     low, high = {"train": (0, 66), "heldout": (66, 98), "example": (98, 100)}[split]

@@ -58,7 +58,7 @@ class Verdict:
     gate: str
     """Where it stopped: ``text``, ``static``, ``browser``; "" = it plays; ``harness``: the browser failed."""
     words: str
-    """What may be told to whoever wrote it."""
+    """What may be shown to whoever wrote it."""
     errors: int = 0
     warnings: int = 0
     seen: Seen | None = None
@@ -103,11 +103,11 @@ class Judge:
         seen = self.browser.see(page)
         if seen.ended == "crashed":
             seen = self.browser.see(page)  # once more, so that what happens to the browser is not held against a page
-        told = [*seen.errors, *([_ENDED[seen.ended]] if seen.ended else [])]
-        told += [] if seen.painted or seen.ended else ["nothing is painted"]
+        faults = [*seen.errors, *([_ENDED[seen.ended]] if seen.ended else [])]
+        faults += [] if seen.painted or seen.ended else ["nothing is painted"]
         gate = "" if seen.playable else "browser"
         n = len(seen.errors) + bool(seen.ended) + (not seen.painted)
-        words = "; ".join(told[:2]) or ("it plays" if seen.changes else "it plays, but nothing on it moves")
+        words = "; ".join(faults[:2]) or ("it plays" if seen.changes else "it plays, but nothing on it moves")
         return Verdict(page, source, gate, words, n, len(warnings) + len(seen.warnings), seen)
 
     def close(self) -> None:

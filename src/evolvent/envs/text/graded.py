@@ -146,8 +146,8 @@ class Graded(TextEnv):
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The prompt."""
         self._calls = []
-        told = {"tools": list(self._tools.known)} if self._tools else {}
-        self._task, self._turn = task, Turn(task.text, info=told)
+        info = {"tools": list(self._tools.known)} if self._tools else {}
+        self._task, self._turn = task, Turn(task.text, info=info)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -164,8 +164,8 @@ class Graded(TextEnv):
             self._calls.append(call)
             self._turn = Turn(call.shown, follows=True, info={"call": asdict(call)})
         elif line:
-            told = {"stop": "turns", "action": ""}
-            self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=told)
+            info = {"stop": "turns", "action": ""}
+            self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=info)
         else:
             value = self._graded(action, self._task)
             right = reaches(value, self._grade.success)

@@ -4,7 +4,7 @@ One attempt is one program. It passes four gates or stops at one, in the compile
 
 1. no tricks: only what a kernel needs may be included, imported or kept between calls;
 2. it compiles (gcc or clang at -O3 -march=native, in the sandbox);
-3. it is right: outputs full of NaN are filled rightly at the usual sizes and at others that nobody is told, with usual
+3. it is right: outputs full of NaN are filled rightly at the usual sizes and at others that nobody is shown, with usual
    numbers and with equal, huge, tiny ones, drawn by a secret seed a verdict, by a process that knows no right answer;
 4. how fast it is beside a naive kernel in C with the same flags: two jailed processes in turns, fresh inputs, processor
    clocks read from outside; a gain counts from 1.15 on, and where fresh processes confirm it.
@@ -61,7 +61,7 @@ class Verdict:
     gate: str
     """Where it stopped, one of ``GATES``; ``harness``: the sandbox failed, nothing can be learned."""
     words: str
-    """What may be told to whoever wrote it."""
+    """What may be shown to whoever wrote it."""
     speed: Speed | None = None
 
     @property
@@ -84,7 +84,7 @@ class Bench:
         self._python = Sandbox("python")
         self._naive: dict[str, tuple[bytes, int]] = {}
         tried = self._once(_TRIED)
-        if isinstance(tried, Refused):  # else every program would be told that it does not compile
+        if isinstance(tried, Refused):  # else every program would seem not to compile
             self.close()
             raise no_compiler(f"{' '.join(self.compiler.command)} says: {tried.words}")
 
@@ -93,8 +93,8 @@ class Bench:
         source = extract(answer)
         if not source:
             return Verdict("", "text", "there is no program in the answer")
-        if told := trick(source):
-            return Verdict(source, "hack", told)
+        if why := trick(source):
+            return Verdict(source, "hack", why)
         library = self._compiled(source)
         if isinstance(library, Refused):
             return Verdict(source, library.gate, library.words)
@@ -195,9 +195,9 @@ class Kernels(TextEnv):
         ratio = 0.0 if speed is None else speed.ratio
         reward = float(found.correct) if not self.timed else ratio**2 / (1 + ratio**2)
         rewards = {"compiles": float(passed > 2), "correct": float(found.correct)} | (
-            {"ratio": ratio} if self.timed else {}  # a rule that reads it is told at once that nobody measures it
+            {"ratio": ratio} if self.timed else {}  # a rule that reads it fails at once, since nobody measures it
         )
-        told = {} if speed is None else {"low": speed.low, "high": speed.high, "us": speed.microseconds}
+        times = {} if speed is None else {"low": speed.low, "high": speed.high, "us": speed.microseconds}
         self._turn = Turn(
             found.words,
             reward=reward,
@@ -209,7 +209,7 @@ class Kernels(TextEnv):
                 "gate": found.gate,
                 "words": found.words,
                 "ratio": ratio,
-                **told,
+                **times,
                 "rewards": rewards,
             },
         )

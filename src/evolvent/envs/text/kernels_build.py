@@ -169,15 +169,15 @@ def trick(source: str) -> str:
 def _directive(code: str) -> str:
     """What is against the rules in the lines for the preprocessor, of a text without comments."""
     for line in re.findall(r"^[^\S\n]*#[^\S\n]*(.*)$", code, re.MULTILINE):
-        if told := re.match(r"import|include_next|embed|line\b|\d", line):
-            return f"'#{told[0]}' is not allowed in a kernel"
+        if match := re.match(r"import|include_next|embed|line\b|\d", line):
+            return f"'#{match[0]}' is not allowed in a kernel"
         if line.startswith("include"):
             found = _INCLUDED.fullmatch(line)
             header = (found[1] or found[2] or "").strip() if found else line[7:].strip()
             if found is None or header not in _HEADERS:
                 return f"#include of {header[:40]!r}: only headers of the C language and of vector instructions"
-    told = _PRAGMAS.search(code)
-    return f"{told[0]!r} is not allowed in a kernel" if told else ""
+    match = _PRAGMAS.search(code)
+    return f"{match[0]!r} is not allowed in a kernel" if match else ""
 
 
 def _word(plain: str) -> str:
@@ -209,8 +209,8 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
         words = errors_of(result.stderr) or last or f"the compiler was ended: {result.limit or result.status}"
         named = re.search(r"k\.c:\d+:\d+: error|undefined reference", result.stderr)
         return Refused("compile", words, doubtful=result.status == "failed" and named is None)
-    told = linked(library)
-    return Refused("compile" if told.startswith("there is no") else "hack", told) if told else library
+    why = linked(library)
+    return Refused("compile" if why.startswith("there is no") else "hack", why) if why else library
 
 
 def _zig(
@@ -241,10 +241,10 @@ def errors_of(text: str, most: int = 2) -> str:
     """The compiler's first errors, each with the line that it points at."""
     lines, found = text.splitlines(), list[str]()
     for i, line in enumerate(lines):
-        told = re.search(r"(?:k\.c:(\d+):\d+: )?(?:fatal )?error: (.*)", line)
-        if told is None and "undefined reference" not in line:
+        match = re.search(r"(?:k\.c:(\d+):\d+: )?(?:fatal )?error: (.*)", line)
+        if match is None and "undefined reference" not in line:
             continue
-        words = told[2] if told else line.rpartition(": ")[2]
+        words = match[2] if match else line.rpartition(": ")[2]
         quoted = re.match(r"\s*\d+ \|\s*(.*)", lines[i + 1]) if i + 1 < len(lines) else None
         found.append(words[:160] + (f" in: {quoted[1].strip()[:80]}" if quoted else ""))
         if len(found) == most:
@@ -303,6 +303,6 @@ def _loaded(data: bytes) -> tuple[int, int]:
         elif kind == 7:  # a copy for each thread
             state += most
         elif kind == 2:  # what the loader does: one function at the begin, the end; lists of them
-            told = dict(struct.unpack_from("<QQ", data, where) for where in range(offset, offset + length, 16))
-            early += (12 in told) + (13 in told) + sum(told.get(key, 0) // 8 for key in (27, 28, 33))
+            entries = dict(struct.unpack_from("<QQ", data, where) for where in range(offset, offset + length, 16))
+            early += (12 in entries) + (13 in entries) + sum(entries.get(key, 0) // 8 for key in (27, 28, 33))
     return state, early

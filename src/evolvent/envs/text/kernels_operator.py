@@ -58,25 +58,25 @@ class Operator:
         """Name, type, and ``in``, ``out`` or ``value`` of each argument, in order."""
         found = []
         for text in self.args.split(","):
-            told = re.fullmatch(r"\s*(const )?([a-z ]+?)\s*(\*?)\s*(\w+)\s*", text)
-            if told is None or told[2] not in TYPES or not (told[3] or told[2] in ("int", "float")):
+            match = re.fullmatch(r"\s*(const )?([a-z ]+?)\s*(\*?)\s*(\w+)\s*", text)
+            if match is None or match[2] not in TYPES or not (match[3] or match[2] in ("int", "float")):
                 raise BadInput(
                     "an argument that is none of those a kernel has",
                     got=text.strip(),
                     where=f"operator {self.name}",
                     expected=f"int n, float a, or [const] TYPE* name with a TYPE of {', '.join(TYPES)}",
                 )
-            found.append((told[4], told[2], "value" if not told[3] else "in" if told[1] else "out"))
+            found.append((match[4], match[2], "value" if not match[3] else "in" if match[1] else "out"))
         return found
 
     def shape(self, array: str, sizes: Sizes) -> tuple[int, ...]:
         """The dimensions of an array."""
-        told = dict(part.split(":") for part in self.shapes.split(";"))
-        text = {name.strip(): dims for name, dims in told.items()}[array]
+        dims_of = dict(part.split(":") for part in self.shapes.split(";"))
+        text = {name.strip(): dims for name, dims in dims_of.items()}[array]
         return tuple(int(eval(dim, {}, dict(sizes))) for dim in text.split(","))
 
     def other_sizes(self, rng: np.random.Generator) -> Sizes:
-        """Sizes that nobody is told."""
+        """Sizes that nobody is shown."""
         sizes = self.hidden(rng) if self.hidden else {name: int(rng.integers(1, 71)) for name in self.sizes}
         return sizes | self.values(rng)
 

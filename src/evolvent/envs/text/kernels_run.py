@@ -1,4 +1,4 @@
-"""Gates three and four of the world of kernels: right at sizes that nobody is told, and faster by clocks outside.
+"""Gates three and four of the world of kernels: right at sizes that nobody is shown, and faster by clocks outside.
 
 A kernel runs in a jailed process that has nothing but its inputs. Inputs and outputs lie in sealed shared memory; out
 here they are filled with fresh values, outputs with no numbers, and compared afterwards. Time is the processor time of
@@ -43,7 +43,7 @@ Case = tuple[Sizes, Arrays]
 
 
 class Wrong(Exception):
-    """A kernel that is not right; ``words`` may be told to whoever wrote it."""
+    """A kernel that is not right; ``words`` may be shown to whoever wrote it."""
 
     def __init__(self, words: str, *, harness: bool = False) -> None:
         super().__init__(words)
@@ -55,7 +55,7 @@ class Speed:
     """How fast a kernel is beside the reference."""
 
     ratio: float
-    """The reference's time over its own, as counted: 1 where they cannot be told apart, of two pairs the nearer one."""
+    """The reference's time over its own, as counted: 1 where no difference is certain, of two pairs the nearer one."""
     low: float
     """Ends of the 95 % interval by resampling rounds, the widest of the pairs."""
     high: float
@@ -177,8 +177,8 @@ class Worker:
         except GuestError as error:
             words = {"crashed": "it crashed (a bad address?)", "time": f"it did not end in {_LIMITS.wall:g} s"}
             kind = error.kind
-            told = words.get(kind, f"it ended the process that ran it ({kind})")
-            raise Wrong(told, harness=kind == "harness") from error
+            text = words.get(kind, f"it ended the process that ran it ({kind})")
+            raise Wrong(text, harness=kind == "harness") from error
 
     def __enter__(self) -> Worker:
         return self
@@ -213,9 +213,9 @@ def differs(
             at = tuple(int(i) for i in np.argwhere(bad)[0])
             value = mine[at]
             unset = np.isnan(value) if mine.dtype == np.float32 else value == -77
-            told = "is not written" if unset else f"is {float(value):.6g} instead of {float(right[at]):.6g}"
+            fault = "is not written" if unset else f"is {float(value):.6g} instead of {float(right[at]):.6g}"
             where = ",".join(map(str, at))
-            return f"{name}[{where}] {told}; {int(bad.sum())} of {bad.size} values are wrong"
+            return f"{name}[{where}] {fault}; {int(bad.sum())} of {bad.size} values are wrong"
     return ""
 
 
@@ -223,10 +223,10 @@ def differs(
 class Tried:
     """One call that a kernel is checked with."""
 
-    told: str
-    """What may be told of it before what went wrong."""
+    prefix: str
+    """What may be shown of it before what went wrong."""
     hidden: bool
-    """Whether nothing else may be told."""
+    """Whether nothing else may be shown."""
     sizes: Sizes
     inputs: Arrays
     expected: list[np.ndarray]
@@ -234,7 +234,7 @@ class Tried:
 
 
 def cases(operator: Operator, rng: np.random.Generator) -> list[Tried]:
-    """The calls: every regime at the usual sizes and at others that nobody is told; two at larger ones.
+    """The calls: every regime at the usual sizes and at others that nobody is shown; two at larger ones.
 
     Raises:
         EnvError: the reference fails with usual inputs. Where it is not defined for those of another regime, that
@@ -257,10 +257,10 @@ def cases(operator: Operator, rng: np.random.Generator) -> list[Tried]:
         wide = regime == "spread 30"
         floors_ = floors(operator.expected(operator.inputs(rng, one), one), expected) if wide else []
         hidden = sizes is not operator.sizes
-        told = f"with {', '.join(f'{name}={value:g}' for name, value in one.items())}"
-        told += ": " if regime == USUAL else f" it is right with usual numbers, but not with {WORDS[regime]}: "
-        told = "right at the usual sizes, but at others " if hidden else told
-        found.append(Tried(told, hidden, one, inputs, expected, floors_))
+        prefix = f"with {', '.join(f'{name}={value:g}' for name, value in one.items())}"
+        prefix += ": " if regime == USUAL else f" it is right with usual numbers, but not with {WORDS[regime]}: "
+        prefix = "right at the usual sizes, but at others " if hidden else prefix
+        found.append(Tried(prefix, hidden, one, inputs, expected, floors_))
     return found
 
 
@@ -278,9 +278,9 @@ def check(sandbox: Sandbox, library: bytes, operator: Operator, rng: np.random.G
                 worker.run(i)
                 worker.in_time()
             except Wrong as wrong:
-                raise Wrong(one.told + wrong.words if i else wrong.words, harness=wrong.harness) from wrong
+                raise Wrong(one.prefix + wrong.words if i else wrong.words, harness=wrong.harness) from wrong
             if wrong := differs(operator, worker.outputs[i], one.expected, floors=one.floors):
-                raise Wrong(one.told + ("it is wrong" if one.hidden else wrong))
+                raise Wrong(one.prefix + ("it is wrong" if one.hidden else wrong))
         if wrong := worker.trespass():
             raise Wrong(wrong)
 

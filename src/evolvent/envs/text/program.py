@@ -1,7 +1,7 @@
 """Small Python functions that are run: tests in the sandbox say whether a program is right, and nobody has to be asked.
 
 One attempt is one program. Two calls with their answers stand in the question; a program is right when it also answers
-three further calls, whose failures are told to it, and eight that nobody is told (``sandbox.judge``: answers are
+three further calls, whose failures are shown to it, and eight that nobody is shown (``sandbox.judge``: answers are
 compared out here, hidden inputs go to a process of their own, the program knows no right answer).
 
 ``house``: what the questions mean is the house's own convention ("late" begins on day eight *here*). No model can know
@@ -162,7 +162,7 @@ class Program(TextEnv):
         if self.n_shown:
             rewards["shown"] = sum(passed[: self.n_shown]) / self.n_shown
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
-        self._failed = self._task.id, "" if right or verdict is None else _told(verdict, problem.function)
+        self._failed = self._task.id, "" if right or verdict is None else _failed_calls(verdict, problem.function)
         self._turn = Turn(
             words,
             reward=float(right),
@@ -239,7 +239,7 @@ class Predict(Program):
 
 
 class Check(Program):
-    """HumanEval: an answer is the function, or what comes behind its head; nothing of a failure is told."""
+    """HumanEval: an answer is the function, or what comes behind its head; nothing of a failure is shown."""
 
     stop, max_tokens, n_shown = ("\n\n\n", "\nTask:"), 400, 0
 
@@ -292,7 +292,7 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "house", fol
     choose("auto", "python")
     some = all_[: kinds or len(all_)]
     if variant in ("house", "told", "easy"):
-        return Program(lambda _: Generated(variant, some, told=variant == "told"), reviewer)
+        return Program(lambda _: Generated(variant, some, with_rule=variant == "told"), reviewer)
 
     if variant == "humaneval":
         problems = HumanEval(humaneval_file(folder))
@@ -316,8 +316,8 @@ def _failing(opened: Opened) -> Tried:
     def tried(source: str, problem: Problem) -> list[bool]:
         if problem.ours:
             return fails_here(source, problem)
-        told = replace(problem, cases=tuple(replace(case, hidden=False) for case in problem.cases))
-        return [not outcome.passed for outcome in judged(source, told, opened()).outcomes]
+        open_problem = replace(problem, cases=tuple(replace(case, hidden=False) for case in problem.cases))
+        return [not outcome.passed for outcome in judged(source, open_problem, opened()).outcomes]
 
     return tried
 
@@ -359,8 +359,8 @@ def _broken(verdict: Verdict) -> bool:
     return verdict.outcomes[0].unread
 
 
-def _told(verdict: Verdict, name: str) -> str:
-    """What a failure teaches, as comments: calls that went wrong and may be told, those of the question last.
+def _failed_calls(verdict: Verdict, name: str) -> str:
+    """What a failure teaches, as comments: calls that went wrong and may be shown, those of the question last.
 
     The failed program is not among it: a small model copies it, comments and all.
     """

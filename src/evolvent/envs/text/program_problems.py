@@ -17,7 +17,7 @@ from evolvent.envs.text.program_tasks import BY_NAME, Kind
 from evolvent.sandbox import Case
 
 SHOWN, OPEN, HIDDEN = 2, 3, 8
-"""Calls in the question, further ones that are told when they fail, and ones that are never told."""
+"""Calls in the question, further ones that are shown when they fail, and ones that are never shown."""
 BEGIN = re.compile(r"^(def |import |from |class |@)", re.M)
 """Where a program begins in an answer."""
 
@@ -63,10 +63,10 @@ class Problems(Protocol):
 
 
 class Generated:
-    """Functions of ``program_tasks``; ``told``: the rule stands in the question."""
+    """Functions of ``program_tasks``; ``with_rule``: the rule stands in the question."""
 
-    def __init__(self, variant: str, kinds: Sequence[Kind], *, told: bool) -> None:
-        self.name, self.kinds, self._variant, self._told = f"program-{variant}", tuple(kinds), variant, told
+    def __init__(self, variant: str, kinds: Sequence[Kind], *, with_rule: bool) -> None:
+        self.name, self.kinds, self._variant, self._with_rule = f"program-{variant}", tuple(kinds), variant, with_rule
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` functions: every kind once in shuffled order, then again with other constants; used up, they repeat.
@@ -104,13 +104,13 @@ class Generated:
         return self._problem(kind, int(task.meta["n"]), int(task.meta["wording"]))
 
     def _problem(self, kind: Kind, n: int, wording: int) -> Problem:
-        asked = asked_for(kind, n, wording, told=self._told)
+        asked = asked_for(kind, n, wording, with_rule=self._with_rule)
         return Problem(kind.name, kind.name, asked, tests(kind.name, n), kind.source(n), ours=True)
 
 
-def asked_for(kind: Kind, n: int, wording: int, *, told: bool) -> str:
-    """The question: head and sentence, and the rule where it is ``told``."""
-    rule = f" ({kind.rule})" if told and kind.rule else ""
+def asked_for(kind: Kind, n: int, wording: int, *, with_rule: bool) -> str:
+    """The question: head and sentence, and the rule where it is wanted."""
+    rule = f" ({kind.rule})" if with_rule and kind.rule else ""
     return f"{kind.head}: {kind.asks[wording].replace('{n}', str(n))}{rule}"
 
 
@@ -159,8 +159,8 @@ def divided(cases: Sequence[Case], where: str) -> tuple[Case, ...]:
     if len(cases) < SHOWN + 2:
         raise BadInput("too few calls to hide some", got=len(cases), expected=f"{SHOWN + 2} or more", where=where)
     n_open = min(OPEN, (len(cases) - SHOWN) // 3)
-    told, hidden = cases[: SHOWN + n_open], cases[SHOWN + n_open : SHOWN + n_open + HIDDEN]
-    return (*told, *(replace(case, hidden=True) for case in hidden))
+    open_, hidden = cases[: SHOWN + n_open], cases[SHOWN + n_open : SHOWN + n_open + HIDDEN]
+    return (*open_, *(replace(case, hidden=True) for case in hidden))
 
 
 def call(function: str, case: Case) -> str:

@@ -1,7 +1,7 @@
 """Programs to repair: right ones of several sources, in which one line was changed so that tests fail.
 
 A task is a program of a source and the number of a change (``sandbox.mutants``). A change counts where a hidden call
-fails and one that may be told. Programs that come broken (QuixBugs) are asked for as they are. Also programs to
+fails and one that may be shown. Programs that come broken (QuixBugs) are asked for as they are. Also programs to
 predict: what does this one return?
 """
 
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 @dataclass
 class Kinds:
-    """The generated functions; the rule of the house is told."""
+    """The generated functions; the rule of the house is given."""
 
     kinds: Sequence[Kind]
     name: str = "repair"
@@ -69,7 +69,7 @@ class Kinds:
         kind = next((kind for kind in self.kinds if kind.name == known), None)
         if kind is None or not n.isdecimal() or int(n) not in kind.constants:
             return None
-        asked = asked_for(kind, int(n), 0, told=True)
+        asked = asked_for(kind, int(n), 0, with_rule=True)
         return Problem(kind.name, kind.name, asked, tests(kind.name, int(n)), kind.source(int(n)), ours=True)
 
 
@@ -135,7 +135,7 @@ class Broken:
         return replace(problem, source=normal(problem.source), given=some[way]) if 0 <= way < len(some) else None
 
     def _ways(self, name: str, mark: float) -> Iterator[int]:
-        """The changes that break a program, in drawn order: a hidden call fails, and one that may be told."""
+        """The changes that break a program, in drawn order: a hidden call fails, and one that may be shown."""
         problem = self._source.found(name)
         if problem is not None and problem.given:
             yield 0

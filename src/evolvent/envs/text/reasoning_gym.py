@@ -127,12 +127,12 @@ class ReasoningGym(TextEnv):
         self.max_tokens = work or max_tokens or min(512, max(map(len, answers)) + 4)
         if self._works:
             self.labels = ("Question", "Steps")
-        told = [f"{self.labels[0]}: {e['question']}\n{self.labels[1]}: {_example(e, self._works)}\n\n" for e in shown]
-        self.instructions = (_WORK_HEAD if self._works else _HEAD) + "".join(told)
+        worked = [f"{self.labels[0]}: {e['question']}\n{self.labels[1]}: {_example(e, self._works)}\n\n" for e in shown]
+        self.instructions = (_WORK_HEAD if self._works else _HEAD) + "".join(worked)
         self._shown = {entry["question"] for entry in shown}
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` different questions. Splits are told apart by what a question says: 70 % are for training."""
+        """``n`` different questions. Splits are distinguished by what a question says: 70 % are for training."""
         check_request(split, n, f"{self.name}.tasks")
         found: dict[str, Task] = {}
         misses = 0
@@ -143,8 +143,8 @@ class ReasoningGym(TextEnv):
             fits = (zlib.crc32(text.encode()) % 10 < 7) == (split == "train") and text not in self._shown
             if fits and text not in found:
                 number, misses = entry["number"], 0
-                told = {"answer": entry["answer"]} if isinstance(entry["answer"], str) else {}
-                found[text] = Task(f"{self.name}/{number}", text, self._generator, split, number, told)
+                meta = {"answer": entry["answer"]} if isinstance(entry["answer"], str) else {}
+                found[text] = Task(f"{self.name}/{number}", text, self._generator, split, number, meta)
             elif (misses := misses + 1) > _MOST_MISSES:
                 expected = f"about {len(found)} different questions"
                 raise BadInput(

@@ -84,10 +84,10 @@ class TextArena(TextEnv):
         self._turn: Turn | None = None
         starts = self._seat_players()
         # Where a seed decides how a game starts, the start tells games apart; elsewhere only the seed can.
-        self._told_by_start = starts[0] == starts[1] != starts[2]
+        self._split_by_start = starts[0] == starts[1] != starts[2]
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` games by seed, told apart by their hidden start where there is one: 70 % are for training.
+        """``n`` games by seed, distinguished by their hidden start where there is one: 70 % are for training.
 
         Of a game with few different starts some are held out, whichever they are.
         """
@@ -97,7 +97,7 @@ class TextArena(TextEnv):
         misses, few = 0, self._few_starts()
         while len(found) < n:
             s = draw.randrange(2**31)
-            start = self._start(s) if self._told_by_start else str(s)
+            start = self._start(s) if self._split_by_start else str(s)
             training = few[start] if start in few else zlib.crc32(start.encode()) % 10 < 7
             if training == (split == "train") and start not in found:
                 found[start], misses = Task(f"{self.name}/{s}", self.instructions.strip(), self.name, split, s), 0
@@ -135,7 +135,7 @@ class TextArena(TextEnv):
 
     def _few_starts(self) -> dict[str, bool]:
         """Whether each start is for training, of a game with few; nothing of one with many."""
-        if not self._told_by_start:
+        if not self._split_by_start:
             return {}
         starts = sorted({self._start(s) for s in range(60)}, key=lambda start: zlib.crc32(start.encode()))
         n_heldout = max(1, round(0.3 * len(starts)))
@@ -185,20 +185,20 @@ class TextArena(TextEnv):
 
     def _show(self, *, ended: bool, refused: bool = False) -> Turn:
         state, reward = self._world.state, 0.0
-        told = {"moves": self._moves, "invalid": self._invalid}
+        info = {"moves": self._moves, "invalid": self._invalid}
         if ended:
             reward = float((state.rewards or {}).get(0, 0.0))
             if math.isnan(earned := inside(reward, -1.0, 1.0)):
                 raise EnvError("a reward outside -1 to 1", got=reward, where=self.name)
             reward = earned
-            told["reason"] = str(state.game_info[0].get("reason", ""))
-            seen = told["reason"] or "The game is over."
+            info["reason"] = str(state.game_info[0].get("reason", ""))
+            seen = info["reason"] or "The game is over."
         else:
             refusals = [text for _, text in state.logs[-4:] if "invalid move" in text] if refused else []
             seen = self._seen().strip()
             seen += "".join(f"\n{text}" for text in refusals[-1:] if text not in seen)  # some forms leave it out
         cut = not ended and self._moves >= self._limit
-        self._turn = Turn(seen, None, reward, terminated=ended, truncated=cut, success=reaches(reward, 1.0), info=told)
+        self._turn = Turn(seen, None, reward, terminated=ended, truncated=cut, success=reaches(reward, 1.0), info=info)
         return self._turn
 
     @contextlib.contextmanager

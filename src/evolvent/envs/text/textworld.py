@@ -142,9 +142,9 @@ class TextWorld(TextEnv):
         loose = ", ".join(c[5:] for c in commands if c.startswith("take "))
         holding = flat(state.inventory or "").removeprefix("You are carrying").strip(" .:")
         # each situation says all that a decision needs: a prompt may hold nothing else
-        told = (f"Goal: {flat(state.objective)}", seen, state.description, state.inventory, self._read)
+        parts = (f"Goal: {flat(state.objective)}", seen, state.description, state.inventory, self._read)
         self._turn = Turn(
-            observation="\n".join(dict.fromkeys(filter(None, (flat(text or "") for text in told)))),
+            observation="\n".join(dict.fromkeys(filter(None, (flat(text or "") for text in parts)))),
             admissible=useful or tuple(commands),
             reward=reward,
             terminated=ended,

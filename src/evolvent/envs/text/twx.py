@@ -86,7 +86,7 @@ class Twx(TextEnv):
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` tasks that start differently; a task is a game seed of a fold.
 
-        Small games repeat under many seeds, so the splits are told apart by how a game starts, not by its seed:
+        Small games repeat under many seeds, so the splits are distinguished by how a game starts, not by its seed:
         within one fold 70 % of the starts are for training. A held-out task never starts like a training task.
         """
         check_request(split, n, f"{self.name}.tasks")

@@ -87,7 +87,7 @@ class Verifiers(TextEnv):
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` of its first 2,000 tasks; told apart by what they hold, 70 % are for training."""
+        """``n`` of its first 2,000 tasks; distinguished by what they hold, 70 % are for training."""
         check_request(split, n, f"{self.name}.tasks")
         mine = {
             row.key: number

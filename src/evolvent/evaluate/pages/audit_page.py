@@ -100,12 +100,12 @@ def _strip(data: Mapping[str, Any], lo: float, hi: float) -> str:
     keys = f"<span>{_scale('mean reward of what followed')}</span>"
     keys += _key('<rect class="left" x="3" y="3" width="9" height="9"/>', "left out on purpose")
     keys += _key('<rect class="cell none" x="2" y="2" width="12" height="12"/>', "not settled")
-    told = (
+    caption = (
         f'<p class="soft small">The {len(data["rows"])} memories that were shown most, and those that seem to do harm, '
         "oldest first; receipts from left to right.</p>"
     )
     picture = scroll(strip(data, lo, hi), "what was shown when")
-    return section("What was shown when", f'{told}<div class="keys">{keys}</div>{picture}')
+    return section("What was shown when", f'{caption}<div class="keys">{keys}</div>{picture}')
 
 
 def _graph(data: Mapping[str, Any], lo: float, hi: float) -> str:

@@ -62,8 +62,8 @@ def value_chart(chart: Mapping[str, Any], lo: float, hi: float) -> str:
     foot = f'y="{height - 5}" class="tick"'
     parts.append(f'<text {foot} x="{left}">r{first}</text>')
     parts.append(f'<text {foot} x="{width - right}" text-anchor="end">r{last}</text>')
-    told = f"value of {chart['id']} over {chart['events']} events: {chart['start']:.2f} to {chart['value']:.2f}"
-    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text(told)}">{"".join(parts)}</svg>'
+    label = f"value of {chart['id']} over {chart['events']} events: {chart['start']:.2f} to {chart['value']:.2f}"
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{text(label)}">{"".join(parts)}</svg>'
 
 
 def _mark(x: float, y: float, point: Sequence[Any], colour: str) -> str:
@@ -113,8 +113,8 @@ def strip(data: Mapping[str, Any], lo: float, hi: float) -> str:
         anchor = "start" if column == 0 else "end" if column == len(columns) - 1 else "middle"
         x = _LABELS + column * cell + (cell if anchor == "end" else 0)
         parts.append(f'<text class="tick" x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{columns[column]}</text>')
-    told = f"what was shown when: {len(rows)} memories in {len(columns)} columns of receipts"
-    return f'<svg class="wide" viewBox="0 0 {width} {height}" role="img" aria-label="{told}">{"".join(parts)}</svg>'
+    label = f"what was shown when: {len(rows)} memories in {len(columns)} columns of receipts"
+    return f'<svg class="wide" viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
 def graph(data: Mapping[str, Any], lo: float, hi: float) -> str:
@@ -136,10 +136,10 @@ def graph(data: Mapping[str, Any], lo: float, hi: float) -> str:
     width, height = 24 + len(columns) * _COLUMN, 24 + tall * _LINE
     parts = [_edge(place[parent], place[child], relation) for parent, child, relation in data["edges"]]
     parts += [_node(node, *place[id_], shade(node["value"], lo, hi)) for id_, node in nodes.items()]
-    told = f"provenance of {len(nodes)} memories"
+    label = f"provenance of {len(nodes)} memories"
     size = f'style="width: {width}px; max-width: {width}px; min-width: {min(width, 640)}px"'
     return (
-        f'<svg class="graph" viewBox="0 0 {width} {height}" {size} role="img" aria-label="{told}">'
+        f'<svg class="graph" viewBox="0 0 {width} {height}" {size} role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg>"
     )
 
@@ -199,8 +199,8 @@ def trend(name: str, at: Sequence[float], counts: Sequence[float]) -> str:
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in pairs)
     base = height - bottom
     area = f"3,{base} {line} {pairs[-1][0]:.1f},{base}"
-    told = text(f"{name}: {counts[-1]:g}")
+    label = text(f"{name}: {counts[-1]:g}")
     return (
-        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{told}"><polygon class="area" points="{area}"/>'
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}"><polygon class="area" points="{area}"/>'
         f'<polyline class="trend" points="{line}"/></svg>'
     )

@@ -22,11 +22,11 @@ def render(title: str, runs: Sequence[Listed], where: dict[str, str]) -> str:
         where: the address of the report of each run that has one, by its path.
     """
     states = {state: sum(run.state == state for run in runs) for state in _MARKS}
-    told = " · ".join([count(len(runs), "run"), *(f"{n} {state}" for state, n in states.items() if n)])
+    counts = " · ".join([count(len(runs), "run"), *(f"{n} {state}" for state, n in states.items() if n)])
     head = "".join(f'<th class="first" scope="col">{name}</th>' for name in _COLUMNS)
     rows = "".join(_row(run, where.get(run.path, "")) for run in runs)
     table = scroll(f'<table class="runs"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>', "runs")
-    body = [f'<header><h1>{text(title)}</h1><p class="soft">{text(told)}</p></header>', table]
+    body = [f'<header><h1>{text(title)}</h1><p class="soft">{text(counts)}</p></header>', table]
     body.append(
         "<footer><p>A verdict is of one seed. <code>evolvent compare</code> puts runs of several seeds beside one "
         "another.</p></footer>"

@@ -19,26 +19,26 @@ _FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "cre
 _ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
 
 
-def report(run: RunFolder, told: Page) -> str:
+def report(run: RunFolder, own_page: Page) -> str:
     """The page of a run as text; works for a run that has not ended, too.
 
     Args:
         run: its folder.
-        told: what it tells of itself.
+        own_page: what the run wrote for its page.
     """
     manifest, folder = run.manifest(), Path(run.path)
     summary = run.summary() if run.finished else {}
-    verdict = of_run(manifest, told, folder, ended=run.finished, step=max(0, run.step))
+    verdict = of_run(manifest, own_page, folder, ended=run.finished, step=max(0, run.step))
     top = verdict_block(verdict) + _links(folder, manifest)
-    trees, credit, frames = told.of(Tree), told.of(Credit), _frames(told)
+    trees, credit, frames = own_page.of(Tree), own_page.of(Credit), _frames(own_page)
     styles = ("report.css", *(("credit.css",) if credit else ()), *(("tree.css",) if trees else ()))
     return page(
         _title(manifest),
         [
-            _head(manifest, summary, told, top),
-            draw(told.blocks, folder),
+            _head(manifest, summary, own_page, top),
+            draw(own_page.blocks, folder),
             section("Configuration", _configuration(manifest)),
-            _foot(manifest, told.reading),
+            _foot(manifest, own_page.reading),
         ],
         styles=(*styles, *(("games.css",) if frames else ())),
         scripts=("credit.js",) if credit else (),
@@ -50,16 +50,16 @@ def _title(manifest: Mapping[str, Any]) -> str:
     return f"{manifest['algo']} on {manifest['env']}" if manifest.get("env") else str(manifest["algo"])
 
 
-def _frames(told: Page) -> bool:
+def _frames(own_page: Page) -> bool:
     """Whether pages beside it are shown in frames."""
-    return any(isinstance(one, Frame) for tree in told.of(Tree) for node in tree.nodes for one in node.inside) or bool(
-        told.of(Frame)
-    )
+    return any(
+        isinstance(one, Frame) for tree in own_page.of(Tree) for node in tree.nodes for one in node.inside
+    ) or bool(own_page.of(Frame))
 
 
-def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], told: Page, top: str) -> str:
+def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], own_page: Page, top: str) -> str:
     """Title, what the run came to, what it was in one line, its command."""
-    facts = [*told.facts]
+    facts = [*own_page.facts]
     if summary.get("seconds") is not None:
         facts.append(duration(summary["seconds"]))
     if summary.get("tokens"):
@@ -68,7 +68,7 @@ def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], told: Page, t
     state = "" if summary else '<p class="bad tag">This run has not ended; the page shows what there is so far.</p>'
     line = " · ".join(text(fact) for fact in facts if fact)
     command = f'<p class="small"><code>{text(manifest.get("command", ""))}</code></p>'
-    kind = f'<p class="soft small">{text(told.kind)}</p>' if told.kind else ""
+    kind = f'<p class="soft small">{text(own_page.kind)}</p>' if own_page.kind else ""
     return f'<header>{kind}<h1>{text(_title(manifest))}</h1>{state}{top}<p class="soft">{line}</p>{command}</header>'
 
 

@@ -291,8 +291,8 @@ def _as_classifier(folder: Path, head: Tensor) -> None:
     weights, config = folder / "adapter_model.safetensors", folder / "adapter_config.json"
     tensors = load_file(str(weights)) | {"base_model.model.score.weight": head}
     save_file(tensors, str(weights), metadata={"format": "pt"})
-    told = json.loads(config.read_text("utf-8")) | {"task_type": "SEQ_CLS", "modules_to_save": ["score"]}
-    config.write_text(json.dumps(told, indent=1), "utf-8")
+    settings = json.loads(config.read_text("utf-8")) | {"task_type": "SEQ_CLS", "modules_to_save": ["score"]}
+    config.write_text(json.dumps(settings, indent=1), "utf-8")
 
 
 class _Probe(nn.Module):

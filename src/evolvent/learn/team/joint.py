@@ -68,8 +68,8 @@ def improve_joint(
         loss = error - gain - config.entropy * entropy
         metrics = {"policy_loss": -gain, "value_loss": error, "entropy": entropy, "clipped": moved}
         if besides is not None:
-            more, told = besides(rows, now, adv[rows])
-            loss, metrics = loss + more, metrics | told
+            more, logged = besides(rows, now, adv[rows])
+            loss, metrics = loss + more, metrics | logged
         return loss, metrics
 
     passes = batch.passes(config.epochs, config.minibatches, generator)

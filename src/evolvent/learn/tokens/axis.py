@@ -83,10 +83,10 @@ def part_of(axis: str, name: str, known: Mapping[str, P], kind: type[P]) -> P:
             where="Objective",
             expected=f"a function of {takes} argument{'s' if takes > 1 else ''}, as {axis}{example}",
         ) from error
-    called = partial(_told, found, str(at.file or at.home), f"{axis} {name} failed")
+    called = partial(_reporting, found, str(at.file or at.home), f"{axis} {name} failed")
     return kind(called, tuple(getattr(module, "NEEDS", ())), getattr(module, "SPANS", "unit"))
 
 
-def _told(function: Callable[..., Any], home: str, what: str, *args: Any) -> Any:
+def _reporting(function: Callable[..., Any], home: str, what: str, *args: Any) -> Any:
     with outside.own_faults(home, what):
         return function(*args)

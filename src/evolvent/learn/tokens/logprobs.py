@@ -59,7 +59,7 @@ class ActionLogprobs:
         chosen, free = ([i for i, row in enumerate(rows) if bool(row.choices) == some] for some in (True, False))
         logp: list[Tensor] = [torch.empty(0)] * len(rows)
         entropy = list(logp)
-        told = (
+        logps = (
             self.model.choice_logprobs(
                 [rows[i].context for i in chosen],
                 [rows[i].choices for i in chosen],
@@ -69,7 +69,7 @@ class ActionLogprobs:
             if chosen
             else []
         )
-        for i, logp_N in zip(chosen, told, strict=True):
+        for i, logp_N in zip(chosen, logps, strict=True):
             all_logp = torch.log_softmax(logp_N / self.temperature, dim=-1)
             logp[i] = all_logp[_place(rows[i])]
             entropy[i] = -(all_logp.exp() * all_logp).sum()

@@ -315,12 +315,12 @@ def axes(loss: Objective | Preference | None) -> str:
     if loss is None:
         return "its own"
     named = "surrogate" if isinstance(loss, Objective) else "kind"
-    told = [str(getattr(loss, named))]
+    parts = [str(getattr(loss, named))]
     for field in fields(loss):
         value = getattr(loss, field.name)
         if field.name != named and value != field.default:
-            told.append(f"{field.name} {value:g}" if isinstance(value, float) else f"{field.name} {value}")
-    return ", ".join(told)
+            parts.append(f"{field.name} {value:g}" if isinstance(value, float) else f"{field.name} {value}")
+    return ", ".join(parts)
 
 
 def table() -> list[tuple[str, ...]]:

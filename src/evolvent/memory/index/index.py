@@ -184,10 +184,10 @@ class Index:
         # by number, the store's rows behind the last look; at the first look that is every scope: then by scope,
         # unless most of it is this scope's, whose vectors would have to be sorted
         plus = "" if start == 0 else "+"
-        told = self._store.row(
+        row = self._store.row(
             f"SELECT count(*) FROM memory WHERE {plus}scope_id = ? AND seq > ?", (self._scope_id, start)
         )
-        more = told[0] if told else 0
+        more = row[0] if row else 0
         if more:
             plus = "" if start == 0 and more < _SMALL * last else "+"
             self._read_rows(f"{plus}m.scope_id = ? AND m.seq > ?", start, more)

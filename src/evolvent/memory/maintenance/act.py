@@ -190,7 +190,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
     reason = clean_text(reason, what="the reason", where=verb, limit=10_000, mask=bank.mask)
     dry_run = flag(dry_run, what="dry_run", where=verb)
     store, act = bank.store, Act(bank, reason)
-    told: Mended | None = None
+    done: Mended | None = None
     try:
         with store.session(), store.transaction():
             bank.index.catch_up()
@@ -206,7 +206,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                     for (seq, objective, stage), q in sorted(moved.items())
                 ]
                 voided = act.stopped() if act.on or act.off else 0
-            told = Mended(
+            done = Mended(
                 verb,
                 None,
                 target,
@@ -219,12 +219,12 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
             )
             if dry_run:
                 raise _Rehearsed
-            if act.on or act.off or act.touched or not told.nothing:
-                told = replace(told, act=f"a{_conclude(act, verb, target)}")
+            if act.on or act.off or act.touched or not done.nothing:
+                done = replace(done, act=f"a{_conclude(act, verb, target)}")
     except _Rehearsed:
         pass
-    assert told is not None
-    return told
+    assert done is not None
+    return done
 
 
 def _conclude(act: Act, verb: str, target: str) -> int:

@@ -2,7 +2,7 @@
 
 What nothing needs: candidates of old receipts that were not selected (they were never shown, never credited, and only
 explain what the recall looked at), texts and vectors that no row refers to, and, when it is said from which age on,
-receipts that nobody told an outcome of.
+receipts that got no outcome.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _age(unsettled: timedelta | float) -> float:
 
 
 def _unsettled_removed(bank: Bank, act: Act, before: float) -> None:
-    """Receipts of the scope that are older than a time, and of which nobody told anything."""
+    """Receipts of the scope that are older than a time, and for which nobody reported anything."""
     found = act.rows(
         "SELECT r.seq FROM recall r WHERE r.scope_id = ? AND r.created_at < ? AND NOT EXISTS "
         "(SELECT 1 FROM outcome o WHERE o.recall_id = r.seq) ORDER BY r.seq",

@@ -31,7 +31,7 @@ from evolvent.memory.text import listed
 TELLING = 12
 # what may not stand beside a quote; Chinese, Japanese and Korean words have no space between them
 _WORD = r"[^\W\u2e80-\uffef]"
-_TOLD_AS = {"query_hash": "queries", "action_hash": "actions"}
+_COUNTED_AS = {"query_hash": "queries", "action_hash": "actions"}
 # of a memory, each table after those that refer to it
 OF_MEMORIES = ("value_event", "value", "recall_item")
 _PENDING = "files_to_rewrite"  # in meta, from the transaction that took rows out until no file holds them
@@ -57,25 +57,25 @@ def erase(bank: Bank, what: What | Iterable[What], reason: str, *, dry_run: bool
     Erasing once more changes nothing, and finishes the rewriting where something kept it from being done.
     """
     alone(bank.store, "erase")
-    told = _named(bank, what)
+    things = _named(bank, what)
 
     def change(act: Act) -> None:
-        if not told.label:
+        if not things.label:
             return
-        gone = [seq for seq, status in _statuses(bank, told.memories) if status != "erased"]
+        gone = [seq for seq, status in _statuses(bank, things.memories) if status != "erased"]
         with bank.store.write() as db, bank.store.unguarded():
-            with words.indexed(db, len(gone) + len(told.receipts)):
+            with words.indexed(db, len(gone) + len(things.receipts)):
                 put_text(db, words.NOTHING, "")
-                said = words.receipts_emptied(db, bank, act, told.receipts)
+                said = words.receipts_emptied(db, bank, act, things.receipts)
                 if gone:
                     said |= _memories_erased(db, bank, act, gone)
-                words.lines_emptied(db, bank, act, told.lines)
-                act.count("kept", sum(kept.remove(bank, name) for name in told.kept))
+                words.lines_emptied(db, bank, act, things.lines)
+                act.count("kept", sum(kept.remove(bank, name) for name in things.kept))
                 for table, n in words.unused_removed(db, said - {words.NOTHING}).items():
                     act.removed[table] = act.removed.get(table, 0) + n
             to_rewrite(bank.store)
 
-    done = perform(bank, "erase", told.label, reason, change, dry_run)
+    done = perform(bank, "erase", things.label, reason, change, dry_run)
     if not dry_run:
         bank.forget()
         rewritten(bank.store)
@@ -119,22 +119,22 @@ def _named(bank: Bank, what: Any) -> _Named:
     things = [what] if isinstance(what, What) else listed(what, what="what to erase", expected=_EXPECTED, where="erase")
     letters = {"m": "memory", "r": "receipt", "a": "line of the log"}
     by: dict[str, dict[int, None]] = {letter: {} for letter in letters}
-    told, ids = _Named(""), dict[str, None]()
+    found, ids = _Named(""), dict[str, None]()
     for id_ in map(named, things):
         if not isinstance(id_, str) or (id_[:1] not in by and not id_.startswith("kept:")):
             raise BadInput("not an id", got=id_, expected=_EXPECTED, where="erase", code="not_an_id")
         if id_.startswith("kept:"):
-            told.kept.append(id_.removeprefix("kept:"))
+            found.kept.append(id_.removeprefix("kept:"))
         else:
             by[id_[0]][parse_id(id_, id_[0], letters[id_[0]], "erase")] = None
         ids[id_] = None
     names = list(ids)
-    told.label = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    found.label = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     with bank.store.session() as db, bank.store.translated("reading"):
-        told.memories = _versions(db, bank, list(by["m"]))
-        told.receipts = _there(db, bank, "r", list(by["r"]))
-        told.lines = _there(db, bank, "a", list(by["a"]))
-    return told
+        found.memories = _versions(db, bank, list(by["m"]))
+        found.receipts = _there(db, bank, "r", list(by["r"]))
+        found.lines = _there(db, bank, "a", list(by["a"]))
+    return found
 
 
 def _there(db: Connection, bank: Bank, letter: str, numbers: list[int]) -> list[int]:
@@ -258,7 +258,7 @@ def _quotes_removed(db: Connection, act: Act, said: Iterable[str]) -> set[str]:
         ]
         sql = f"UPDATE {table} SET {column} = ?{also} WHERE scope_id = ? AND {column} = ? RETURNING 1"
         emptied = sum(len(db.execute(sql, (words.NOTHING, bank.scope_id, digest)).fetchall()) for digest in hashes)
-        act.count(_TOLD_AS[column], emptied)
+        act.count(_COUNTED_AS[column], emptied)
         found |= set(hashes)
     lines = [
         seq

@@ -122,7 +122,7 @@ class Mending:
         been, had it been said at first (where an outcome becomes invalid, later steps keep their size). Both stay in
         the history; a rollback takes it back. Telling the same again changes nothing. Arguments and errors are those
         of ``settle`` (``more``: action, child, idempotency_key, weight, parts); the receipt must be settled.
-        What is not given is as the old outcome told it: who says so, action, child and weight; its parts too, each with
+        What is not given is as in the old outcome: who says so, action, child and weight; its parts too, each with
         the new reward where that is another one.
         """
         row = {"recalled": recalled, "reward": reward, "valid": valid, "objective": objective, **more}
@@ -153,7 +153,7 @@ class Mending:
 
         New vectors are written beside the old ones, in batches: recalls go on with the old embedder meanwhile, and a
         call that was stopped is taken up by the next. Then all keys change over in one transaction. Other memories
-        that have the store open are told to open it again at their next recall.
+        that have the store open get an error at their next recall, which asks to open it again.
 
         Args:
             embedder: name or object.
@@ -209,9 +209,9 @@ def _states_at(bank: Bank, point: Point) -> dict[int, tuple[str, int | None]]:
     ):
         seq = int(target[1:])
         if seq <= point.memory and seq not in then:
-            told = json.loads(detail)
-            by = told.get("was_by")
-            then[seq] = (told.get("was", "active"), None if by is None else int(by[1:]))
+            details = json.loads(detail)
+            by = details.get("was_by")
+            then[seq] = (details.get("was", "active"), None if by is None else int(by[1:]))
     return then
 
 
@@ -231,5 +231,5 @@ def _sequences(bank: Bank, ids: Sequence[str], where: str) -> list[int]:
 
 
 def _named(seqs: Sequence[int]) -> str:
-    told = ", ".join(memory_id(seq) for seq in seqs[:5])
-    return told if len(seqs) <= 5 else f"{told} and {len(seqs) - 5} more"
+    listed = ", ".join(memory_id(seq) for seq in seqs[:5])
+    return listed if len(seqs) <= 5 else f"{listed} and {len(seqs) - 5} more"

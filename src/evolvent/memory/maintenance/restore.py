@@ -78,8 +78,8 @@ def _was(act: Act, seq: int) -> tuple[str, int | None]:
         (f"m{seq}", *_TOOK_OUT),
     )
     for (detail,) in rows:
-        told = json.loads(detail)
-        if (then := told.get("was", "active")) not in _OUT:
-            by = told.get("was_by")
+        details = json.loads(detail)
+        if (then := details.get("was", "active")) not in _OUT:
+            by = details.get("was_by")
             return (then, int(by[1:])) if then == "superseded" and by else ("active", None)
     return "active", None

@@ -25,10 +25,10 @@ from evolvent.memory.store.engine import Connection, among
 
 def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = False) -> Mended:
     """Replace the outcome of a settled receipt (``row``: the arguments of ``settle``), in one transaction."""
-    told = outcome_of(bank, row)
+    new = outcome_of(bank, row)
 
     def change(act: Act) -> None:
-        o = told
+        o = new
         with bank.store.write() as db:
             receipts, jobs, said, children, last_outcome, last_event = settle.read(db, bank, [o])
             receipt, id_ = receipts[o.receipt], last_outcome + 1
@@ -74,7 +74,7 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
             act.touched = {seq for (seq,) in paid}
         act.extra |= {"outcome": id_, "replaced": old}
 
-    return perform(bank, "revise", receipt_id(told.receipt), reason, change, dry_run)
+    return perform(bank, "revise", receipt_id(new.receipt), reason, change, dry_run)
 
 
 def _counting(db: Connection, bank: Bank, outcomes: Sequence[int]) -> dict[int, tuple[int, int]]:

@@ -68,7 +68,7 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "wb") as stream:
-                told = _export(store, stream, progress)
+                exported = _export(store, stream, progress)
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(draft, path)
@@ -80,7 +80,7 @@ def export_jsonl(store: Store, out: str | Path | BinaryIO, *, progress: Progress
         raise StoreError(
             "the export cannot be written", got=str(error), where=str(path), do=do, code="not_written"
         ) from error
-    return told
+    return exported
 
 
 def import_jsonl(target: str | Path, source: str | Path, *, progress: Progress | None = None) -> Moved:
@@ -158,8 +158,8 @@ def _header(store: Store) -> bytes:
         for name, body in store.rows("SELECT name, body FROM meta ORDER BY name")
         if name.startswith(prefix)
     }
-    told = {"format": FORMAT, "schema": schema.VERSION, "embedder": store.meta_get("embedder"), "reward_range": ranges}
-    return _line(told)
+    head = {"format": FORMAT, "schema": schema.VERSION, "embedder": store.meta_get("embedder"), "reward_range": ranges}
+    return _line(head)
 
 
 def _counts(store: Store, *, zero: bool = False) -> dict[str, int]:

@@ -28,7 +28,7 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.store import schema
 from evolvent.memory.text import content_hash
 
-MOST = 100  # findings told per check
+MOST = 100  # findings reported per check
 NORM_TOLERANCE = 1e-5  # float32 keeps a unit norm to about 1e-7
 SAME = 1e-3  # largest difference to a text embedded again; servers do not repeat themselves to the last bit
 _RESTORE = "restore a backup, or export what is intact into a new store"
@@ -63,16 +63,16 @@ def verify(memory: Memory, *, embed: bool = False) -> list[Finding]:
     with bank.store.snapshot():
         for name, check in {**CHECKS, **({"embedder": _embedder} if embed else {})}.items():
             try:
-                told = [Finding(name, *row) for row in islice(check(bank), MOST + 1)]
+                findings = [Finding(name, *row) for row in islice(check(bank), MOST + 1)]
             except (StoreError, ValueError, TypeError, KeyError, ArithmeticError) as error:
                 # rows that are damaged enough cannot even be read: that is a finding, and the other checks go on
                 what = getattr(error, "what", type(error).__name__)
-                told = [
+                findings = [
                     Finding(name, bank.store.where, f"{what} {getattr(error, 'got', error)}", "rows that can be read")
                 ]
-            if len(told) > MOST:
-                told[MOST] = Finding(name, bank.store.where, f"more than {MOST} findings", "none")
-            found += told
+            if len(findings) > MOST:
+                findings[MOST] = Finding(name, bank.store.where, f"more than {MOST} findings", "none")
+            found += findings
     return found
 
 

@@ -1,6 +1,6 @@
 """The words of receipts and of the log taken out for good: what learning rests on (numbers, chances, events) stays.
 
-A receipt that an outcome was told of keeps all but its task, its actions and the names of jobs that users gave; so it
+A receipt with an outcome keeps all but its task, its actions and the names of jobs that users gave; so it
 is replayed, revised and measured by as ever. One without an outcome has nothing to keep, and goes as a whole, unless a
 memory was written under it.
 """
@@ -48,9 +48,9 @@ def receipts_emptied(db: Connection, bank: Bank, act: Act, receipts: Sequence[in
     if not receipts:
         return set()
     queries = dict(among(db, "SELECT seq, query_hash FROM recall WHERE seq IN ({})", receipts))
-    told = "SELECT DISTINCT recall_id FROM outcome WHERE recall_id IN ({})"
+    settled = "SELECT DISTINCT recall_id FROM outcome WHERE recall_id IN ({})"
     made = "SELECT DISTINCT made_in FROM memory WHERE made_in IN ({})"
-    stay = {seq for sql in (told, made) for (seq,) in among(db, sql, receipts)}
+    stay = {seq for sql in (settled, made) for (seq,) in among(db, sql, receipts)}
     said = "SELECT outcome_id, action_hash, idempotency_key FROM outcome WHERE recall_id IN ({})"
     outcomes = list(among(db, said, receipts))
     act.count("queries", sum(seq in stay and digest != NOTHING for seq, digest in queries.items()))
@@ -87,15 +87,15 @@ def lines_emptied(db: Connection, bank: Bank, act: Act, lines: Iterable[int]) ->
     """Take the words of lines of the log out, and those of the voids that they tell of."""
     n = 0
     for seq, detail in list(among(db, "SELECT seq, detail FROM audit WHERE seq IN ({})", lines)):
-        told = json.loads(detail)
-        if not of_line(told):
+        line = json.loads(detail)
+        if not of_line(line):
             continue
-        empty = {**told, **{name: "" for name in WORDS if name in told}}
+        empty = {**line, **{name: "" for name in WORDS if name in line}}
         db.execute(
             "UPDATE audit SET detail = ? WHERE seq = ?", (json.dumps(empty, sort_keys=True, ensure_ascii=False), seq)
         )
-        if told.get("reason"):
-            db.execute("UPDATE void SET reason = '' WHERE scope_id = ? AND reason = ?", (bank.scope_id, told["reason"]))
+        if line.get("reason"):
+            db.execute("UPDATE void SET reason = '' WHERE scope_id = ? AND reason = ?", (bank.scope_id, line["reason"]))
         n += 1
     act.count("reasons", n)
 

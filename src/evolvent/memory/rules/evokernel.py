@@ -9,7 +9,7 @@ their own, in the same memory.
 Deviations: values belong to a memory and a stage, not to a state as well (how states are keyed is not said); equal
 values go to the memory with fewer outcomes, then to the nearer one. The multiplier 15 is theirs; N 4, alpha 0.2 and
 epsilon 0.1 are those of a re-implementation by others, since the paper's text does not say them. Values begin at the
-reward of success, so that all are tried, and equal ones are told apart on the scale of the rewards.
+reward of success, so that all are tried, and equal ones are distinguished on the scale of the rewards.
 """
 
 from __future__ import annotations

@@ -111,12 +111,12 @@ def _estimate(config: Config, learn: Pairs, asked: Pairs) -> np.ndarray:
         return logistic(_features(asked), _model(_Frozen(learn), config.ridge))
     base = float(learn.reward_P.mean())
     near_PP = np.exp((asked.query_PD @ learn.query_PD.T - 1.0) / config.width)
-    told = np.empty(len(asked.case_P))
+    estimate_P = np.empty(len(asked.case_P))
     for i, case in enumerate(asked.case_P):
         same = np.array([one == case for one in learn.case_P], bool)
         # one use at full nearness by the mean of all: a case that was tried once is not believed at once
-        told[i] = kernel_value(np.append(near_PP[i, same], 1.0), np.append(learn.reward_P[same], base))
-    return told
+        estimate_P[i] = kernel_value(np.append(near_PP[i, same], 1.0), np.append(learn.reward_P[same], base))
+    return estimate_P
 
 
 def _cosine(pairs: Pairs) -> np.ndarray:

@@ -13,13 +13,13 @@ place of its source's. Answers change: ``p(r)`` is the posterior probability tha
 failures of others do not look like a change of its own. The k that promise most are shown, of equals the nearest, then
 the newest; what promises less than ``hide`` of the best is not.
 
-``w`` is the share of the action that it explains and none that is more like the action, if that is told (what was used
+``w`` is the share of the action that it explains and none that is more like the action, if that is known (what was used
 behind the first answers for half of a failure), else 1 for the first in the prompt and ½ for the others; and of those
 that were not used behind the first, less where the first was the likelier to succeed or to fail: with values ``q`` at
 the recall, of a success ``q / q_first``, of a failure ``(1 - q) / (1 - q_first)``, at most 1.
 
 Where ``omit`` is above 0, selected memories but the best are left out with a logged probability, so that what each adds
-can be told from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
+can be distinguished from what came with it (``memory/lift.py``); what is shown to harm by that is withheld.
 docs/memlift.md says what was measured; ``credit/memory_omission.py`` gives that lift as a ledger.
 """
 
@@ -205,7 +205,7 @@ def _answers_for(settled: Settled) -> dict[Id, tuple[float, float]]:
     for m in settled.used:
         won = lost = settled.weights[m]
         if m != first and won > lift.BEHIND_WEIGHT:
-            # it was used, and may have failed for want of what was not shown: it answers as if nothing told its use
+            # it was used, and may have failed for want of what was not shown: it answers as if its use were not known
             lost = lift.BEHIND_WEIGHT
         elif m != first and first in rate:
             won, lost = won * min(1.0, rate[m] / rate[first]), lost * min(1.0, (1.0 - rate[m]) / (1.0 - rate[first]))

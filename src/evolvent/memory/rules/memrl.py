@@ -5,8 +5,8 @@ Paper: MemRL, arXiv 2601.03192: two-phase retrieval, and the single-step update 
     score(m) = (1 - weight) z(similarity) + weight z(Q(m))     z over the pool
     Q(m) <- Q(m) + alpha (R - Q(m))                            for each memory m shown
 
-All memories shown together receive the same target: a useful memory and its constant companion cannot be told apart
-(see ``memlift``).
+All memories shown together receive the same target: a useful memory and its constant companion cannot be
+distinguished (see ``memlift``).
 
 Deviations: a memory that is shown in several recalls of an attempt moves once for each. From table 8 are alpha .3,
 weight .5, and a start in the middle of the reward range (0 for rewards of -1 and +1). Ours are k1/k2 10/3 (the table

@@ -73,7 +73,7 @@ ALL = Subset()
 
 
 class OneProcess:
-    """A lock among the threads of the process that made it; after a fork the child is told to open its own store.
+    """A lock among the threads of the process that made it; after a fork the child must open its own store.
 
     A child shares the file descriptors and inherits locks that other threads held: with SQLite it may corrupt the file,
     with a server two processes would speak on one connection.

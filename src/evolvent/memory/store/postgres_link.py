@@ -199,7 +199,9 @@ class Link:
             return
         self._sound = False
         if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
-            with suppress(psycopg.Error):  # the server did it, or will when the connection ends; what was first is told
+            with suppress(
+                psycopg.Error
+            ):  # the server did it, or will when the connection ends; the first error is raised
                 self._conn.execute((f"ROLLBACK TO s{depth}; RELEASE s{depth}" if depth else "ROLLBACK").encode())
                 self._sound = True
 

@@ -213,10 +213,10 @@ class SQLite(Store):
     # ------------------------------------------------------------------------------------------------ checking
     def damage(self) -> list[tuple[str, str]]:
         """Broken pages, indexes that miss rows, broken constraints, rows that refer to nothing."""
-        told = [("the file", str(row[0])) for row in self.rows("PRAGMA integrity_check(100)") if row[0] != "ok"]
+        damaged = [("the file", str(row[0])) for row in self.rows("PRAGMA integrity_check(100)") if row[0] != "ok"]
         for table, rowid, parent, _ in self.rows("PRAGMA foreign_key_check"):
-            told.append((f"row {rowid} of {table}", f"it refers to a row of {parent} that is not there"))
-        return told
+            damaged.append((f"row {rowid} of {table}", f"it refers to a row of {parent} that is not there"))
+        return damaged
 
     def text_bytes(self, column: str) -> str:
         """SQLite hands out any bytes as text."""

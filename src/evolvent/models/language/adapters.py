@@ -262,11 +262,11 @@ class Adapters:
 
 def digest(tensors: Mapping[str, Tensor]) -> str:
     """SHA-256 of tensors and their names, in any order: its first 16 hexadecimal digits."""
-    told = hashlib.sha256()
+    hashed = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
-        told.update(name.encode())
-        told.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return told.hexdigest()[:16]
+        hashed.update(name.encode())
+        hashed.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return hashed.hexdigest()[:16]
 
 
 def _some(weight: Tensor) -> Tensor:

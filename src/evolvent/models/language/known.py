@@ -64,10 +64,10 @@ class Known:
         ]
         if rows:
             with torch.no_grad():
-                told = self._model.logprobs(rows, adapter=requests[0].adapter, temperature=temperature)
+                scored = self._model.logprobs(rows, adapter=requests[0].adapter, temperature=temperature)
             ends = np.cumsum([len(row.tokens) for row in rows])[:-1]
             logps, entropies = (
-                np.split(column.float().cpu().numpy(), ends) for column in (told.logp_K, told.entropy_K)
+                np.split(column.float().cpu().numpy(), ends) for column in (scored.logp_K, scored.entropy_K)
             )
             found = [Opinion(*pair) for pair in zip(logps, entropies, strict=True)]
             at = 0

@@ -146,7 +146,7 @@ class VllmSampler:
     def _sampled(self, output: Any, stop: Sequence[str]) -> Sampled:
         ids = np.array(output.token_ids, np.int32)
         logp = np.array(
-            [told[i].logprob for i, told in zip(output.token_ids, output.logprobs, strict=True)], np.float32
+            [by_id[i].logprob for i, by_id in zip(output.token_ids, output.logprobs, strict=True)], np.float32
         )
         ended = len(ids) and int(ids[-1]) in self._model.end_ids
         text = self._model.decode(ids[:-1] if ended else ids)

@@ -4,8 +4,8 @@
 
 as in HARL (Zhong et al. 2024), the last layer with gain 0.01 for actors and 1 for critics. N is a layer norm there. It
 erases how large the numbers are, but for what an agent's one-hot number among them shows of it. So critics, and actors
-that do not see that number, are also told the size (``models.team.sizes``); actors that see it are HARL's, since on
-robots they learned less when they were told (LOG.md, "Told of sizes").
+that do not see that number, are also given the size (``models.team.sizes``); actors that see it are HARL's, since on
+robots they learned less when they were given it (LOG.md, "Told of sizes").
 Numbers of an action have sigma = 0.5 sigmoid(l), one l an agent and number, 1 at start.
 
 Every agent has its own parameters, so that each can have its own optimiser. They are views into stacks ``[A, ...]``:
@@ -43,9 +43,9 @@ class Perceptron(nn.Module):
         inputs: numbers it sees.
         outputs: numbers it says.
         hidden: widths.
-        plain: so many of the last inputs are not normalised, where sizes are told.
+        plain: so many of the last inputs are not normalised, where sizes are given.
         gain: of the last layer.
-        sized: it is told how large its inputs are.
+        sized: it is given the size of its inputs.
     """
 
     def __init__(

@@ -49,8 +49,8 @@ def health(summary: Mapping[str, Any]) -> list[Block]:
     """The numbers of a store."""
     found: Mapping[str, Any] = summary.get("health") or {}
     flat = {name: value for name, value in found.items() if value is not None and not isinstance(value, dict | list)}
-    told = dict(health_words(name, value) for name, value in flat.items())
-    return [Section("Health of the memory", (Tiles(told),))] if told else []
+    shown = dict(health_words(name, value) for name, value in flat.items())
+    return [Section("Health of the memory", (Tiles(shown),))] if shown else []
 
 
 def health_words(name: str, value: Any) -> tuple[str, Any]:

@@ -82,13 +82,13 @@ def _node(
 
 def _marks(node: Row) -> tuple[Tag, ...]:
     """What a reader looks for: the verdict at an end, the first line that is wrong, the first that is doubted."""
-    told: list[Tag] = [] if node["right"] is None else [_VERDICT[bool(node["right"])]]
+    tags: list[Tag] = [] if node["right"] is None else [_VERDICT[bool(node["right"])]]
     # trees of older runs do not say which line is wrong
     if node.get("wrong"):
-        told.append(("bad", "first wrong line"))
+        tags.append(("bad", "first wrong line"))
     if node.get("doubted"):
-        told.append(("bad", "first doubted"))
-    return tuple(told)
+        tags.append(("bad", "first doubted"))
+    return tuple(tags)
 
 
 def _end(nodes: Sequence[Row], below: Mapping[int, Sequence[int]], i: int) -> Row:

@@ -74,15 +74,15 @@ class Updates:
     unit: str = "steps"
 
     def learned(self) -> list[str]:
-        """Names of the numbers that the learner told, in its order; none of the bookkeeping."""
-        names, others = dict.fromkeys(name for row in self.updates for name in row), {*_NO_LOSS, *self.told()}
+        """Names of the numbers that the learner logged, in its order; none of the bookkeeping."""
+        names, others = dict.fromkeys(name for row in self.updates for name in row), {*_NO_LOSS, *self.reported()}
         own = [name for name in names if name not in others]
         return [name for name in own if any(_is_number(row.get(name)) for row in self.updates)]
 
-    def told(self) -> list[str]:
-        """What the environment tells at the end of an attempt, e.g. ``success_mean``.
+    def reported(self) -> list[str]:
+        """What the environment reports at the end of an attempt, e.g. ``success_mean``.
 
-        It is told of judged attempts and of random play, too; means that updates alone have are the learner's, such as
+        Judged attempts and random play have it, too; means that updates alone have are the learner's, such as
         ``ratio_mean`` and ``factor_mean``.
         """
         names = dict.fromkeys(name for row in (*self.updates, *self.evaluations) for name in row)
@@ -215,7 +215,7 @@ def pictures(run: Updates, *, trained: str, judged_as: str, chance: str) -> list
     lines = training(run, "return", trained, 2)
     lines += [*_level(run.chance, chance, 1), *_level(run.idle, NO_ACTION, 3), _evaluated(run, judged_as)]
     found: list[Block] = [Curve("Return of an attempt", _drawn(lines), run.unit, "return")] if _drawn(lines) else []
-    if "success_mean" in run.told():
+    if "success_mean" in run.reported():
         lines = [*training(run, "success_mean", trained, 2, role=""), *_level(run.chance, chance, 1, success=True)]
         lines += [*_level(run.idle, NO_ACTION, 3, success=True), _evaluated_success(run, judged_as)]
         found.append(Curve("Success", _drawn(lines), run.unit, "success", rate=True))
@@ -227,7 +227,7 @@ def _drawn(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def small(run: Updates, names: Sequence[str], words: Mapping[str, str] = {}, rates: Sequence[str] = ()) -> list[Block]:
-    """One small picture for each of ``names`` that two updates or more have told.
+    """One small picture for each of ``names`` that two updates or more have logged.
 
     Args:
         run: the lines of a run.

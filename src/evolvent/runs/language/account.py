@@ -50,7 +50,7 @@ def account(folder: RunFolder) -> Page:
     manifest = folder.manifest()
     summary = folder.summary() if folder.finished else {}
     run = updates.updates(folder.read_metrics(), "attempts")
-    told = [n for n in run.told() if n != "success_mean" and n not in _HEALTH]  # rewards of several kinds
+    others = [n for n in run.reported() if n != "success_mean" and n not in _HEALTH]  # rewards of several kinds
     learned = [name for name in run.learned() if name not in _HEALTH]
     drawn = _first_and_last(trees.read(folder.path))
     judged = _judged(summary, run)
@@ -67,7 +67,7 @@ def account(folder: RunFolder) -> Page:
         *section("Attempts, first and last", samples.first_and_last(folder.read_episodes())),
         *section("Health", updates.numbers(run, list(_HEALTH), _HEALTH, _RATES)),
         *section("Learning in numbers", updates.numbers(run, learned, _HEALTH, _RATES)),
-        *section("What the environment tells", updates.numbers(run, told, _HEALTH, _RATES)),
+        *section("What the environment tells", updates.numbers(run, others, _HEALTH, _RATES)),
         *memories.health(summary),
         *section("Where the time goes", _time(run)),
         *section("Evaluations", updates.evaluations(summary, run, **named)),
@@ -161,10 +161,10 @@ def _warnings(run: Updates) -> list[Block]:
                 (int(row["update"]), _POINTER.sub("", str(warning)))
             )
     lines: list[str] = []
-    for pointer, told in found.items():
-        when = ", ".join(str(update) for update, _ in told[:6]) + (" …" if len(told) > 6 else "")
+    for pointer, warned in found.items():
+        when = ", ".join(str(update) for update, _ in warned[:6]) + (" …" if len(warned) > 6 else "")
         see = f" Causes and remedies: {pointer}" if pointer else ""
-        said = told[-1][1]
+        said = warned[-1][1]
         lines.append(f"{said[:1].upper() + said[1:]}. (update {when}){see}")
     return [Text(tuple(lines), "warning", "Warnings")] if lines else []
 

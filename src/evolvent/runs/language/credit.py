@@ -85,12 +85,12 @@ def standard_rules(episodes: Sequence[Episode], settings: Discounted | None = No
         gamma, gae_lambda = settings.gamma, settings.gae_lambda
         inside = settings.gae_lambda_inside if isinstance(settings, token_bad.Config) else None
         bad = token_bad.Config(gamma=gamma, gae_lambda=gae_lambda, gae_lambda_inside=inside)
-        told = f"token by token, discount {gamma:g} between turns only, lambda {gae_lambda:g}"
-        rules.append(Rule.of(token_bad, "poad", told, bad))
-        told = f"token by token, discount {gamma:g} at every token, lambda {gae_lambda:g}"
-        rules.append(Rule.of(token_ntpo, "ntpo", told, token_ntpo.Config(gamma=gamma, gae_lambda=gae_lambda)))
-        told = f"action-level PPO: one advantage a turn, discount {gamma:g}, lambda {gae_lambda:g}"
-        rules.append(Rule.of(step_gae, "turn_gae", told, step_gae.Config(gamma=gamma, gae_lambda=gae_lambda)))
+        summary = f"token by token, discount {gamma:g} between turns only, lambda {gae_lambda:g}"
+        rules.append(Rule.of(token_bad, "poad", summary, bad))
+        summary = f"token by token, discount {gamma:g} at every token, lambda {gae_lambda:g}"
+        rules.append(Rule.of(token_ntpo, "ntpo", summary, token_ntpo.Config(gamma=gamma, gae_lambda=gae_lambda)))
+        summary = f"action-level PPO: one advantage a turn, discount {gamma:g}, lambda {gae_lambda:g}"
+        rules.append(Rule.of(step_gae, "turn_gae", summary, step_gae.Config(gamma=gamma, gae_lambda=gae_lambda)))
     return rules
 
 
@@ -115,7 +115,7 @@ def credit_page(
     for i in _chosen(episodes):
         mine = {name: values[owner == i] for name, values in credit.items()}
         shown.append(_episode(episodes[i], mine, decode, update, _of_memories(ledger, i)))
-    told = [
+    described = [
         {
             "name": r.name,
             "level": r.level,
@@ -125,7 +125,7 @@ def credit_page(
         }
         for r in (trained, *others)
     ]
-    return {"rules": told, "episodes": shown}
+    return {"rules": described, "episodes": shown}
 
 
 def _per_token(ledger: Ledger, level: str) -> np.ndarray:
@@ -173,8 +173,8 @@ def _episode(
         if node.kind == "recall":
             words = [f"{m} (credit {memories[m]:+.2f})" if m in memories else m for m in node.data["shown"]]
             words += [f"{m} left out" for m in node.data["omitted"]]
-            told = ", ".join(words) or "nothing"
-            nodes.append({"kind": "observation", "agent": "memory", "text": f"in sight: {told}"})
+            listed = ", ".join(words) or "nothing"
+            nodes.append({"kind": "observation", "agent": "memory", "text": f"in sight: {listed}"})
             continue
         if node.step is None:
             # the result of a tool is not shown twice, where an observation follows that holds it

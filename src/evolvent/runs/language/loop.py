@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from evolvent.learn.critics.token import TokenCritic
     from evolvent.learn.tokens.units import Loss
 
-Told = Mapping[str, float]
+Logged = Mapping[str, float]
 
 
 def learn(
@@ -33,9 +33,9 @@ def learn(
     rule: Rule,
     objective: Loss,
     *,
-    collect: Callable[[int], tuple[list[Episode], Told]] | None = None,
-    before: Callable[[list[Episode]], Told] | None = None,
-    after: Callable[[Ledger], Told] | None = None,
+    collect: Callable[[int], tuple[list[Episode], Logged]] | None = None,
+    before: Callable[[list[Episode]], Logged] | None = None,
+    after: Callable[[Ledger], Logged] | None = None,
     critic: TokenCritic | None = None,
     **passes: Any,
 ) -> dict[str, Any]:

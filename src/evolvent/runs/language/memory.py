@@ -88,7 +88,7 @@ class LanguageMemory:
                 experience.learn()
         self._pending = []
         ledger.set("memory", self._memory.credit(ledger.episodes).values("memory"))
-        return self._told([episode for episode, _ in pending])
+        return self._logged([episode for episode, _ in pending])
 
     def summary(self) -> dict[str, Any]:
         """For ``summary.json``: which memories earned most and least, and the health of the store."""
@@ -135,6 +135,6 @@ class LanguageMemory:
             )
         return self._opened
 
-    def _told(self, episodes: Sequence[Episode]) -> dict[str, float]:
+    def _logged(self, episodes: Sequence[Episode]) -> dict[str, float]:
         shown = [len(episode.shown_memories) for episode in episodes]
         return {"memories": float(self._memory.health()["items"]), "shown_mean": fmean(shown) if shown else 0.0}

@@ -220,14 +220,14 @@ def read_pairs(
     end = _ending(pairs, model, stop)
     for number, row in pairs.words:
         prompt = row["prompt"]
-        told = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+        messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         context = model.encode(prompt, start=True) if isinstance(prompt, str) and not chat else None
         pair: list[Episode] = []
         for name in FIELDS[1:]:
             good, text = name == "chosen", str(row[name])
-            seen, ids = _by_template(model, told, text) if context is None else (context, end(text))
+            seen, ids = _by_template(model, messages, text) if context is None else (context, end(text))
             episode = Episode(f"pair-{number}", group=f"pair-{number}", id=f"{number}.{name}")
-            episode.observe("\n".join(message["content"] for message in told), token_ids=seen, parent=-1)
+            episode.observe("\n".join(message["content"] for message in messages), token_ids=seen, parent=-1)
             episode.act(text, token_ids=ids, reward=float(good), finish="stop")
             episode.end(terminated=True, success=good, source="preference")
             pair.append(episode)

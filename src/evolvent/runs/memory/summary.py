@@ -108,8 +108,8 @@ def _adds(memory: Memory, item: Item) -> str:
     """What it adds, in the words of ``explain``."""
     low, high = memory.bank.reward_range
     values = memory.explain(item.id).to_dict()["values"]
-    told = [Effect(**value["effect"]) for value in values if value["effect"]["confidence"] > 0]
-    return told[0].told(high - low) if told else ""
+    effects = [Effect(**value["effect"]) for value in values if value["effect"]["confidence"] > 0]
+    return effects[0].described(high - low) if effects else ""
 
 
 def _why(memory: Memory, item: Item) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def account(folder: RunFolder) -> Page:
         body += _of_tasks(summary, rows, attempts, folder)
     else:
         body += [*updates.pictures(run, trained="training", judged_as="evaluation", chance="random actions")]
-        shown = [name for name in (*run.learned(), *run.told()) if name != "success_mean"]
+        shown = [name for name in (*run.learned(), *run.reported()) if name != "success_mean"]
         body += section("Learning in numbers", updates.numbers(run, shown))
         if run.evaluations or summary.get("sampled"):
             table = updates.evaluations(summary, run, sampled="actions sampled", chance="random actions")

@@ -91,14 +91,14 @@ def _bars(arms: Sequence[Row]) -> list[Block]:
 
 def _said(arms: Sequence[Row]) -> list[Block]:
     """Which searches ended early, and what a round of answers that are written again does (``search.dser``)."""
-    told = [
+    notes = [
         f"{a['name']}: a round mends {interval(a['mends'], a['mends_ci95'])} of wrong answers and spoils "
         f"{interval(a['spoils'], a['spoils_ci95'])} of right ones; 80 such rounds would lead to "
         f"{interval(a['right_after_80_rounds'], None)}."
         for a in arms
         if a.get("mends") is not None
     ]
-    lines = (*uneven(arms), *told)
+    lines = (*uneven(arms), *notes)
     return [Text(lines, "soft", said=True)] if lines else []
 
 

@@ -55,10 +55,10 @@ def rollouts(part: str) -> Rollouts:
         BadInput: an option that there is not, or numbers that cannot be.
     """
     pairs = filter(None, part.removeprefix("rollouts").removeprefix(":").split(","))
-    told = values_of(pairs, "--value rollouts")
-    if unknown := sorted(told.keys() - {"n", "least"}):
+    given = values_of(pairs, "--value rollouts")
+    if unknown := sorted(given.keys() - {"n", "least"}):
         raise BadInput("unknown field", got=unknown[0], expected="n or least", where="--value rollouts")
-    return from_json(Rollouts, told, "--value rollouts")
+    return from_json(Rollouts, given, "--value rollouts")
 
 
 def _searches() -> str:
@@ -202,7 +202,7 @@ def called(name: str, config: SearchConfig, seeds: Sequence[int]) -> tuple[Modul
     """The module of a search and its settings, a seed a task; fields that it does not have are left out."""
     module = way(name)
     draws = getattr(module, "DRAWS", False)
-    told: dict[str, object] = {
+    given: dict[str, object] = {
         "parallel": getattr(module, "PARALLEL", config.parallel),
         "c": config.c,
         "keep": config.keep,
@@ -211,7 +211,7 @@ def called(name: str, config: SearchConfig, seeds: Sequence[int]) -> tuple[Modul
         "simulations": 10_000 if draws else 20,
     }
     known = {one.name for one in fields(module.Config)}
-    return module, module.Config(**{key: value for key, value in told.items() if key in known})
+    return module, module.Config(**{key: value for key, value in given.items() if key in known})
 
 
 def wider(name: str) -> str | None:
@@ -222,11 +222,11 @@ def wider(name: str) -> str | None:
 def unread(config: SearchConfig) -> list[str]:
     """Flags that were set and that nothing in this run reads."""
     names, plain = {one.name for name in config.search for one in fields(way(name).Config)}, SearchConfig()
-    told = [
+    flags = [
         f"--{name}" for name in ("keep", "c") if name not in names and getattr(config, name) != getattr(plain, name)
     ]
     if config.widths != plain.widths and not any("--widths" in (wider(name) or "") for name in config.search):
-        told.append("--widths")
+        flags.append("--widths")
     if config.plan.threads and not config.model.startswith("train:"):
-        told.append("--threads")
-    return told
+        flags.append("--threads")
+    return flags

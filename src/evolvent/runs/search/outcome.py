@@ -111,6 +111,6 @@ def _answer(episode: Episode | None) -> str | None:
 def _revised(search: Search, space: Attempts, task: int) -> dict[str, int]:
     """How often answers were mended and spoiled in the rounds of a task's chains (``search.dser``)."""
     chains = [space.episode(path.leaf) for path in search.of(task)]
-    told = [rewards_of(one, RIGHT)[::2] > 0 for one in chains if one is not None and RIGHT in reward_kinds(one)]
-    counts = np.sum([revisions(answers.tolist()) for answers in told], axis=0).tolist() if told else []
+    right = [rewards_of(one, RIGHT)[::2] > 0 for one in chains if one is not None and RIGHT in reward_kinds(one)]
+    counts = np.sum([revisions(answers.tolist()) for answers in right], axis=0).tolist() if right else []
     return dict(zip(REVISED, counts, strict=False))

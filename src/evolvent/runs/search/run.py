@@ -259,5 +259,5 @@ def _one(name: str, backend: Backend) -> Value:
 
 
 def _limits(config: SearchConfig) -> str:
-    told = {"tokens": config.budget_tokens, "calls": config.budget_calls, "seconds": config.budget_seconds}
-    return ", ".join(f"{limit:g} {what}" for what, limit in told.items() if limit) or f"{config.paths} paths"
+    limits = {"tokens": config.budget_tokens, "calls": config.budget_calls, "seconds": config.budget_seconds}
+    return ", ".join(f"{limit:g} {what}" for what, limit in limits.items() if limit) or f"{config.paths} paths"

@@ -8,7 +8,7 @@ from typing import Any
 from evolvent.evaluate.live import percent
 
 EARLY = 0.25
-"""A search that leaves more than this share of its budget is told of."""
+"""A search that leaves more than this share of its budget is reported."""
 
 
 OVER = -0.05
@@ -18,11 +18,11 @@ OVER = -0.05
 def uneven(arms: Sequence[Mapping[str, Any]]) -> list[str]:
     """A sentence on each search that left much of its budget, or spent more; older runs do not say."""
     over = [f"{a['name']} {percent(1 - a['left'])}" for a in arms if (a.get("left") or 0.0) < OVER]
-    told = [
+    lines = [
         f"spent of the budget: {', '.join(over)}; what was made is judged even beyond it: give a larger budget or "
         "larger moves, or compare searches at what they spent"
     ]
-    return (told if over else []) + [
+    return (lines if over else []) + [
         f"{arm['name']} left {percent(arm['left'])} of its budget, for it came to nothing new: "
         f"set {arm['wider']}, or compare it with searches at what it spent"
         for arm in arms

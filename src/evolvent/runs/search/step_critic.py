@@ -102,12 +102,12 @@ class Judging:
 
     def step(self, action: str) -> Turn:
         """Take the verdict."""
-        told = told_of(action == VERDICTS[0], self._wrong)
-        right = told["wrong_steps" if self._wrong else "right_steps"] == 1.0
-        return Turn("", reward=1.0 if right else -1.0, terminated=True, success=right, info={"rewards": told})
+        rewards = verdict_rewards(action == VERDICTS[0], self._wrong)
+        right = rewards["wrong_steps" if self._wrong else "right_steps"] == 1.0
+        return Turn("", reward=1.0 if right else -1.0, terminated=True, success=right, info={"rewards": rewards})
 
 
-def told_of(accepted: bool, wrong: bool) -> dict[str, float]:
+def verdict_rewards(accepted: bool, wrong: bool) -> dict[str, float]:
     """Kinds of reward of a verdict: whether it was right, by the kind of step, so that one word for all is seen."""
     return {"wrong_steps" if wrong else "right_steps": float(accepted != wrong), "accepted": float(accepted)}
 
@@ -145,8 +145,8 @@ class StepCritic:
             return np.zeros(0)
         prompts = [CRITIC.asks(self._renderer, question, steps) for question, steps in asked]
         requests = [Request(prompt, 0, 1, (), self._words, self.adapter) for prompt in prompts]
-        told = self._known.opinions(requests, 1.0, inside=True)
-        return np.exp([opinions[0].logp_K.sum(dtype=np.float64) for opinions in told])
+        opinions_of = self._known.opinions(requests, 1.0, inside=True)
+        return np.exp([opinions[0].logp_K.sum(dtype=np.float64) for opinions in opinions_of])
 
     def forget(self) -> None:
         """Drop what was judged; call it whenever the weights have changed."""

@@ -35,7 +35,7 @@ def account(folder: RunFolder) -> Page:
     judged = updates.judged(summary, run, judged_as="return, greedy", beside=beside, against=against)
     trained = {"trained": "training, actions sampled", "judged_as": "evaluation, greedy", "chance": "random actions"}
     table = updates.evaluations(summary, run, sampled="actions sampled", chance="random actions")
-    told = [name for name in run.told() if name != "success_mean"]
+    named = [name for name in run.reported() if name != "success_mean"]
     body: list[Block] = [
         judged.headline,
         *judged.comparisons,
@@ -43,7 +43,7 @@ def account(folder: RunFolder) -> Page:
         *section("What it does", _behaviour(folder)),
         *section("Who earned the advantage", _credit(run, agents)),
         *section("Learning in numbers", updates.small(run, run.learned())),
-        *section("What the environment tells", updates.small(run, told)),
+        *section("What the environment tells", updates.small(run, named)),
         *section("Where the time goes", _time(run)),
         *section("Evaluations", table),
         *_broken(summary),
@@ -86,8 +86,8 @@ def _broken(summary: Row) -> list[Block]:
 
 def _agents(summary: Row, run: Updates) -> list[str]:
     named = [str(agent) for agent in summary.get("agents") or ()]
-    told = [row["credit"] for row in run.updates if isinstance(row.get("credit"), list)]
-    count = max(map(len, told), default=0)
+    credited = [row["credit"] for row in run.updates if isinstance(row.get("credit"), list)]
+    count = max(map(len, credited), default=0)
     return named or [f"agent {i}" for i in range(count)]
 
 
@@ -109,8 +109,8 @@ def shares(
     Returns:
         share by agent; step in the middle of each bin of neighbouring updates; share in each bin by agent.
     """
-    told = [row for row in run.updates if isinstance(row.get("credit"), list)]
-    rows = [row for row in told if len(row["credit"]) == len(agents) and sum(row["credit"]) > 0]
+    credited = [row for row in run.updates if isinstance(row.get("credit"), list)]
+    rows = [row for row in credited if len(row["credit"]) == len(agents) and sum(row["credit"]) > 0]
     if not rows:
         return {}, [], {}
     table_UA = np.array([row["credit"] for row in rows], dtype=np.float64)

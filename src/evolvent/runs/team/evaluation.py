@@ -35,7 +35,7 @@ class Waiting:
 
     def __init__(self, live: Live, what: str, limit: int = 0) -> None:
         self._live, self._what, self._long = live, what, max(LONG, limit + 1)
-        self._steps, self._ended, self._told = 0, 0, time.monotonic()
+        self._steps, self._ended, self._last_s = 0, 0, time.monotonic()
 
     def watch(self, frame: Frame) -> None:
         """One step in every copy."""
@@ -47,8 +47,8 @@ class Waiting:
                 f"! no attempt has ended in {self._steps:,} steps: one ends when every agent is terminated or "
                 f"truncated; after {MAX_STEPS:,} the run stops"
             )
-        if time.monotonic() - self._told > _TELL_S:
-            self._told = time.monotonic()
+        if time.monotonic() - self._last_s > _TELL_S:
+            self._last_s = time.monotonic()
             self._live.status(f"{self._what}: {self._steps:,} steps, {self._ended} ended")
 
 
@@ -67,7 +67,7 @@ def play_copies(
         how: greedy, sampled, or the name of a baseline: what seeds the actions.
         config: of a team learner: its seed and its ``plan``.
         spec: the environment.
-        live: where waiting is told.
+        live: where waiting is shown.
         watch: each is called with every frame.
 
     Returns:

@@ -185,7 +185,7 @@ class TeamRun:
         self.live.status(f"{attempts(self.config.plan.eval_episodes)}, greedy")
         result = summarise(self._play(self._player, "greedy"))
         self.folder.log(self._step, phase="eval", **result)
-        self.live.note(f"evaluation after update {self.shell.update}: return {_told(result)}")
+        self.live.note(f"evaluation after update {self.shell.update}: return {_described(result)}")
         return result
 
     def finish(self, algo: str) -> dict[str, Any]:
@@ -322,6 +322,6 @@ def on_device(config: TeamConfig) -> Iterator[torch.device]:
         torch.set_num_threads(before)
 
 
-def _told(result: dict[str, Any]) -> str:
+def _described(result: dict[str, Any]) -> str:
     low, high = result["ci95"]
     return f"{result['value']:.4g} [{low:.4g}, {high:.4g}] over {result['n']} attempt{'s' * (result['n'] != 1)}"

@@ -129,7 +129,7 @@ class Steps:
         steps = slice(0, self.t)
         active = None if self.active is None else _numpy(self.active[steps])
         has_state = self.team.state_dim > 0
-        told_last = has_state and len(self._final_state) == len(self._final_obs)
+        has_last = has_state and len(self._final_state) == len(self._final_obs)
         rollout = Rollout(
             obs_TBAD=_numpy(self.obs[steps]),
             action_TBA=_numpy(self.action),
@@ -149,7 +149,7 @@ class Steps:
             final_obs_EAD=_stacked(self._final_obs, self.obs.shape[2:]),
             state_TBS=_numpy(self.state[steps]) if has_state else None,
             last_state_BS=_numpy(self.state[self.t]) if has_state else None,
-            final_state_ES=_stacked(self._final_state, self.state.shape[2:]) if told_last else None,
+            final_state_ES=_stacked(self._final_state, self.state.shape[2:]) if has_last else None,
         )
         return Batch(self.view(steps), self.action, self.logp, self.value, self.kept, rollout)
 

@@ -268,10 +268,10 @@ def _some_uid(range_: list[int] | None) -> int | None:
 
 def _deaths() -> int:
     """A pipe that can be read when a child has died."""
-    told, tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    reading, tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    return told
+    return reading
 
 
 def _bury(pid: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 MAX_BYTES, MAX_DEPTH, MAX_SAME_HASH = 1 << 20, 30, 100
 """Of depth: values within values, the message that carries them included; what stands for a dict in JSON has more."""
 MAX_DIGITS = 4300
-"""Of an integer: Python reads and writes no longer ones, unless it is told to."""
+"""Of an integer: Python reads and writes no longer ones, unless it is set to."""
 _TOO_LONG = 10**MAX_DIGITS
 
 

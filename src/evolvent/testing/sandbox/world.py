@@ -74,7 +74,7 @@ class World:
         self.before = self._state()
 
     def addresses(self) -> dict[str, Any]:
-        """What an attempt is told."""
+        """What an attempt is given."""
         return {
             "secret_file": str(self.home / "secret"),
             "folder": str(self.home),
@@ -127,14 +127,14 @@ class World:
         self._exit.close()
 
     def _verdict(self, attempt: Attempt, result: Result, sandbox: Sandbox) -> str:
-        told = (
+        output = (
             result.stdout
             + result.stderr
             + "".join(content.decode("utf-8", "replace") for content in result.files.values())
         )
         if result.status == "harness":
             return f"the harness failed: {result.error}"
-        if self.secret in told:
+        if self.secret in output:
             return "a secret came out"
         if attempt.sign == "reached" and "REACHED" in result.stdout:  # a traceback shows the code
             return "it was reached"

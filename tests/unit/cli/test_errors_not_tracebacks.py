@@ -27,14 +27,14 @@ SYSTEM = textwrap.dedent('''
 ''')
 
 
-def told(capsys, *words):
+def refused(capsys, *words):
     with pytest.raises(SystemExit) as stopped:
         main(list(words))
     assert stopped.value.code == 2
     return capsys.readouterr().err
 
 
-def test_a_full_disk_is_told_and_how_the_run_goes_on(tmp_path, capsys, monkeypatch):
+def test_a_full_disk_is_reported_and_how_the_run_goes_on(tmp_path, capsys, monkeypatch):
     words = (
         "run",
         "memento",
@@ -57,7 +57,7 @@ def test_a_full_disk_is_told_and_how_the_run_goes_on(tmp_path, capsys, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "episode", full)
-        err = told(capsys, *words)
+        err = refused(capsys, *words)
     assert "nothing more can be written" in err and "No space left" in err and "Traceback" not in err
     assert f"evolvent run memento --resume {tmp_path / 'run'}" in err
     main(["run", "memento", "--resume", str(tmp_path / "run"), "--plain"])
@@ -92,9 +92,9 @@ def test_a_folder_on_a_full_disk_is_closed_whole(tmp_path):
         ("{'name': 'x', 'value': 1, 'ci95': 2.0}", "no pair"),
     ],
 )
-def test_a_score_that_no_page_can_read_is_told(tmp_path, capsys, score, wrong):
+def test_a_score_that_no_page_can_read_is_reported(tmp_path, capsys, score, wrong):
     (tmp_path / "mine.py").write_text(SYSTEM.replace("SCORE", score))
-    err = told(capsys, "run", str(tmp_path / "mine.py"), "--out", str(tmp_path / "run"), "--plain")
+    err = refused(capsys, "run", str(tmp_path / "mine.py"), "--out", str(tmp_path / "run"), "--plain")
     assert "the score of the summary" in err and wrong in err and "mine.py" in err
 
 
