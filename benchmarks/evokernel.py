@@ -35,7 +35,7 @@ from cached_model import Cached
 
 from evolvent import envs, models
 from evolvent.algos import evokernel
-from evolvent.algos.evokernel.words import PRACTICES
+from evolvent.algos.evokernel.texts import PRACTICES
 from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, EvolventError, closest, missing_extra
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 
 from . import __path__ as places
@@ -24,10 +24,10 @@ from . import __path__ as places
 PROG = "python -m benchmarks.speed"
 
 
-def main(words: Sequence[str]) -> None:
+def main(arguments: Sequence[str]) -> None:
     """The entry point. Exit codes: 0 done, 2 a request that cannot be met or a budget that is not kept."""
     try:
-        parsed(bench, words, PROG)
+        parsed(bench, arguments, PROG)
     except EvolventError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

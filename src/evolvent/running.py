@@ -89,8 +89,8 @@ def run(
     where = Where(tuple(seeds), _path(out), _path(resume), log)
     stored = stored_config(found, where.resume)
     options = {"seeds": where.seeds, "out": where.out, "resume": where.resume}
-    words = [f"{key}={str(value) if isinstance(value, Path) else value!r}" for key, value in options.items() if value]
-    call = ", ".join([repr(found.asked), *words, *(f"{key}={value!r}" for key, value in fields.items())])
+    given = [f"{key}={str(value) if isinstance(value, Path) else value!r}" for key, value in options.items() if value]
+    call = ", ".join([repr(found.asked), *given, *(f"{key}={value!r}" for key, value in fields.items())])
     config = configs.with_fields(found.settings() if stored is None else stored, **fields)
     config = configs.from_json(found.Config, configs.to_json(config))  # checks the types
     with _live(quiet) as live:
@@ -153,9 +153,9 @@ def _account(kind: Kind, folder: RunFolder) -> Page:
     try:
         return _checked(dataclasses.replace(kind.account(folder), kind=kind.title))
     except Exception as error:  # noqa: BLE001 - an account may be anybody's, and the work is done
-        words = f"The page of a run of the kind {kind.name!r} could not be made: {type(error).__name__}: {error}"
+        text = f"The page of a run of the kind {kind.name!r} could not be made: {type(error).__name__}: {error}"
         home = getattr(getattr(kind.account, "__code__", None), "co_filename", "")
-        line = blocks.Text((f"{words} ({outside.line_of(error, home)})",), "bad", said=True)
+        line = blocks.Text((f"{text} ({outside.line_of(error, home)})",), "bad", said=True)
     try:
         page = catalogue.kind("").account(folder)
         return _checked(dataclasses.replace(page, kind=kind.title, blocks=(*page.blocks, line)))
@@ -222,9 +222,9 @@ def start(found: catalogue.System, config: Any, where: Where, command: str, live
     return [_run_one(found, config, where, command, live)]
 
 
-def _again(found: catalogue.System, folder: Path, *words: object) -> str:
+def _again(found: catalogue.System, folder: Path, *arguments: object) -> str:
     """The command that goes on with a run."""
-    return shlex.join(map(str, ["evolvent", "run", found.asked, "--resume", folder, *words]))
+    return shlex.join(map(str, ["evolvent", "run", found.asked, "--resume", folder, *arguments]))
 
 
 def _check_resume(where: Where) -> None:
@@ -390,8 +390,8 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
     for child in known:  # all of them before the first goes on
         _check_same(folder := RunFolder.open(child), found)
         changed |= _changed(folder, runs[child])
-    words = [word for path, (_, new) in changed.items() for word in (_flag(path), new)]
-    again = _again(found, parent, "--seeds", *where.seeds, *words)
+    flags = [word for path, (_, new) in changed.items() for word in (_flag(path), new)]
+    again = _again(found, parent, "--seeds", *where.seeds, *flags)
     for child, one in runs.items():
         out, resume = (None, child) if child in known else (child, None)
         _run_one(found, one, dataclasses.replace(where, seeds=(), out=out, resume=resume), command, live, again)

@@ -49,8 +49,8 @@ main()
 """
 
 
-def start(*words, cwd, **options):
-    command = [sys.executable, "-c", DRIVER + "main()", str(FAKES), *map(str, words)]
+def start(*arguments, cwd, **options):
+    command = [sys.executable, "-c", DRIVER + "main()", str(FAKES), *map(str, arguments)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=cwd, **pipes, **options)
 
@@ -62,13 +62,13 @@ def _server(trains):
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env)
 
 
-def evolvent(*words, cwd, code=0, env=None, trains=False):
+def evolvent(*arguments, cwd, code=0, env=None, trains=False):
     server = _server(trains)
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         for path in (out, err):
             path.touch()
-        asked = {"words": [*map(str, words)], "cwd": str(cwd), "env": dict(os.environ if env is None else env)}
+        asked = {"words": [*map(str, arguments)], "cwd": str(cwd), "env": dict(os.environ if env is None else env)}
         server.stdin.write(json.dumps(asked | {"out": str(out), "err": str(err)}) + "\n")
         server.stdin.flush()
         assert select.select([server.stdout], [], [], 300)[0], f"no end after five minutes\n{err.read_text('utf-8')}"

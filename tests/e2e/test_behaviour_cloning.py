@@ -24,8 +24,8 @@ def recorded(tmp_path_factory):
 
 
 def test_it_has_a_page_a_verdict_an_evaluation_and_a_place_beside_others(recorded):
-    words = ("run", FILE, "--data", "team", "--updates", "11", "--out", "cloned")
-    evolvent(*words, cwd=recorded, trains=True)
+    arguments = ("run", FILE, "--data", "team", "--updates", "11", "--out", "cloned")
+    evolvent(*arguments, cwd=recorded, trains=True)
     page = (recorded / "cloned/report.html").read_text()
     assert "behaviour cloning: a policy from recorded rollouts" in page and "random actions" in page
     losses = [row["loss"] for row in metrics(recorded / "cloned") if "update" in row]
@@ -40,8 +40,8 @@ def test_it_has_a_page_a_verdict_an_evaluation_and_a_place_beside_others(recorde
 
 def test_a_run_that_went_on_has_the_numbers_of_one_that_was_never_stopped(recorded):
     for out, updates in (("whole", "4"), ("half", "2")):
-        words = ("run", FILE, "--data", "team", "--updates", updates, "--out", out)
-        evolvent(*words, cwd=recorded, trains=True)
+        arguments = ("run", FILE, "--data", "team", "--updates", updates, "--out", out)
+        evolvent(*arguments, cwd=recorded, trains=True)
     # as after kill -9: the summary was never written, and more updates were asked for from the beginning
     (recorded / "half/summary.json").unlink()
     config = json.loads((recorded / "half/config.json").read_text())

@@ -36,8 +36,8 @@ def test_only_the_command_line_imports_tyro(tmp_path):
 
 
 def test_run_leaves_a_folder_that_says_everything(tmp_path):
-    words = ("run", "fake_algorithm", "--seed", 3, "--steps", 20, "--lessons", "failures", "--out", "here/r")
-    out, _ = evolvent(*words, cwd=tmp_path)
+    arguments = ("run", "fake_algorithm", "--seed", 3, "--steps", 20, "--lessons", "failures", "--out", "here/r")
+    out, _ = evolvent(*arguments, cwd=tmp_path)
     folder = RunFolder.open(tmp_path / "here/r")
     assert folder.manifest()["config"] == {
         "env": "",
@@ -75,7 +75,7 @@ def test_list_reads_paper_levels_and_status(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (("rum",), "did you mean 'run'?"),
         (("run", "fake_algoritm"), "did you mean 'fake_algorithm'?"),
@@ -89,8 +89,8 @@ def test_list_reads_paper_levels_and_status(tmp_path):
         (("bench", "recall"), "python -m benchmarks.speed NAME"),
     ],
 )
-def test_requests_that_cannot_be_met_are_explained_without_a_traceback(tmp_path, words, said):
-    out, err = evolvent(*words, cwd=tmp_path, code=2)
+def test_requests_that_cannot_be_met_are_explained_without_a_traceback(tmp_path, arguments, said):
+    out, err = evolvent(*arguments, cwd=tmp_path, code=2)
     assert said in err and "Traceback" not in err + out
     assert not list(tmp_path.glob("runs/*")), "nothing is left behind"
 
@@ -107,8 +107,8 @@ def test_a_run_never_writes_into_a_folder_that_holds_something(tmp_path):
     assert "--resume r" in err and (tmp_path / "r/metrics.jsonl").read_bytes() == before
 
 
-def _interrupted(tmp_path, *words):
-    process = start("run", "fake_algorithm", "--steps", 40, "--wait-s", "0.05", *words, cwd=tmp_path)
+def _interrupted(tmp_path, *arguments):
+    process = start("run", "fake_algorithm", "--steps", 40, "--wait-s", "0.05", *arguments, cwd=tmp_path)
     for line in process.stdout:
         if "coin 3?" in line:
             process.send_signal(signal.SIGINT)
@@ -154,7 +154,7 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (("--resume", "one", "--out", "two"), "stays in its folder"),
         (("--resume", "one", "--seeds", 0, 1), "leave --seeds out"),
@@ -163,11 +163,11 @@ def test_a_resumed_run_keeps_its_settings(tmp_path):
         (("--resume", "both", "--seeds", 0, 10, "--bias", 0.4), "keeps its settings"),
     ],
 )
-def test_what_cannot_be_resumed_is_reported_and_nothing_is_written(tmp_path, words, said):
+def test_what_cannot_be_resumed_is_reported_and_nothing_is_written(tmp_path, arguments, said):
     evolvent("run", "fake_algorithm", "--steps", 2, "--out", "one", cwd=tmp_path)
     evolvent("run", "fake_algorithm", "--steps", 2, "--out", "both", "--seeds", 0, 10, cwd=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    _, err = evolvent("run", "fake_algorithm", *words, cwd=tmp_path, code=2)
+    _, err = evolvent("run", "fake_algorithm", *arguments, cwd=tmp_path, code=2)
     assert said in err and "Traceback" not in err, err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
@@ -210,9 +210,9 @@ def test_compare_writes_a_page(tmp_path):
     assert (tmp_path / "c.html").read_text().startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("words", [("list", "--plain"), ("--help",), ("run", "fake_algorithm", "--steps", 500)])
-def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, words):
-    process = start(*words, cwd=tmp_path)
+@pytest.mark.parametrize("arguments", [("list", "--plain"), ("--help",), ("run", "fake_algorithm", "--steps", 500)])
+def test_a_reader_that_goes_away_ends_it_quietly(tmp_path, arguments):
+    process = start(*arguments, cwd=tmp_path)
     process.stdout.close()
     err = process.stderr.read()
     process.stderr.close()

@@ -30,8 +30,8 @@ def here(tmp_path, monkeypatch):
 
 def test_the_shop_is_learned(here):
     assert "keeps its promises" in evolvent("check", "env", "my_shop.py:make", cwd=here)[0]
-    words = ("--env", "my_shop.py:make", "--model", "my_shop.py:answer", "--embedder", "hash")
-    out, _ = evolvent("run", "memlift", *words, "--out", "r", cwd=here)
+    arguments = ("--env", "my_shop.py:make", "--model", "my_shop.py:answer", "--embedder", "hash")
+    out, _ = evolvent("run", "memlift", *arguments, "--out", "r", cwd=here)
     assert "Better than no memory" in out
     summary = RunFolder.open(here / "r").summary()
     assert (summary["baseline"]["value"], summary["score"]["value"], summary["phases"][0]["n"]) == (0.0, 1.0, 8)
@@ -53,8 +53,8 @@ def test_the_prompt_is_the_one_of_the_page(here, monkeypatch):
 
 def test_the_environment_keeps_its_promises_and_is_learned_in(here):
     assert "keeps its promises" in evolvent("check", "env", "my_env.py:make", cwd=here)[0]
-    words = ("--env", "my_env.py:make,top=20", "--model", "none", "--train", 4, "--heldout", 3, "--passes", 1)
-    evolvent("run", "memlift", *words, "--out", "r", cwd=here)
+    arguments = ("--env", "my_env.py:make,top=20", "--model", "none", "--train", 4, "--heldout", 3, "--passes", 1)
+    evolvent("run", "memlift", *arguments, "--out", "r", cwd=here)
     out, _ = evolvent("credit", "r", "--rule", "my_rule.py:assign,power=2", "step_group_std", cwd=here)
     assert "my_rule.py:assign,power=2" in out
 

@@ -26,8 +26,8 @@ def script(tmp_path_factory):
 
 
 def test_a_run_tells_an_attempt_a_line_and_shows_the_fastest_beside_the_reference(tmp_path, script):
-    words = ("--model", script, "--kernels", "dot", "--budget", 3, "--plain")
-    out, _ = evolvent("run", "evokernel", *words, "--out", "run", cwd=tmp_path)
+    arguments = ("--model", script, "--kernels", "dot", "--budget", 3, "--plain")
+    out, _ = evolvent("run", "evokernel", *arguments, "--out", "run", cwd=tmp_path)
     assert "dot, draft 1" in out and "dot, refine 2" in out and "× naive C [" in out and "the best so far" in out
     assert "The reference for dot" in out and "The fastest, attempt" in out and "report:" in out
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -36,15 +36,27 @@ def test_a_run_tells_an_attempt_a_line_and_shows_the_fastest_beside_the_referenc
     assert "Where each program came from" in html and "nothing: it is a copy" in html
     out, _ = evolvent("run", "evokernel", "--resume", "run", "--plain", cwd=tmp_path)
     assert "has ended" in out
-    words = ("--model", script, "--kernels", "matvec", "--budget", 1, "--memory", "run", "--plain")
-    out, _ = evolvent("run", "evokernel", *words, "--out", "next", cwd=tmp_path)
+    arguments = ("--model", script, "--kernels", "matvec", "--budget", 1, "--memory", "run", "--plain")
+    out, _ = evolvent("run", "evokernel", *arguments, "--out", "next", cwd=tmp_path)
     assert "matvec, draft 1" in out and "wrong" in out
 
 
 @pytest.mark.parametrize("system", ["no_memory", "rag"])
 def test_other_systems_write_kernels_too(tmp_path, script, system):
-    words = ("--env", "kernels:timed=false", "--model", script, "--train", 2, "--heldout", 1, "--passes", 1, "--plain")
-    evolvent("run", system, *words, "--out", "run", cwd=tmp_path)
+    arguments = (
+        "--env",
+        "kernels:timed=false",
+        "--model",
+        script,
+        "--train",
+        2,
+        "--heldout",
+        1,
+        "--passes",
+        1,
+        "--plain",
+    )
+    evolvent("run", system, *arguments, "--out", "run", cwd=tmp_path)
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert all(row["valid"] for row in rows) and {row["phase"] for row in rows} >= {"before", "stream", "after"}
 
@@ -55,8 +67,8 @@ def no_compiler_on_the_path(folder, **more):
 
 @pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="needs the wheel ziglang")
 def test_the_wheel_compiles_where_the_path_has_no_compiler(tmp_path, script):
-    words = ("--env", "kernels", "--model", script, "--kernels", "dot", "--budget", 2, "--plain", "--out", "run")
-    evolvent("run", "evokernel", *words, cwd=tmp_path, env=no_compiler_on_the_path(tmp_path))
+    arguments = ("--env", "kernels", "--model", script, "--kernels", "dot", "--budget", 2, "--plain", "--out", "run")
+    evolvent("run", "evokernel", *arguments, cwd=tmp_path, env=no_compiler_on_the_path(tmp_path))
     data = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert data["right"]["successes"] == 1
 
@@ -68,9 +80,9 @@ def test_with_neither_it_is_said_what_to_install_before_the_model_is_loaded(tmp_
         "u.find_spec = lambda name, *more: None if name == 'ziglang' else find(name, *more)\n"
     )
     path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
-    words = ("--env", "kernels", "--model", script, "--kernels", "dot", "--plain", "--out", "run")
+    arguments = ("--env", "kernels", "--model", script, "--kernels", "dot", "--plain", "--out", "run")
     env = no_compiler_on_the_path(tmp_path / "empty", PYTHONPATH=path)
-    run = start("run", "evokernel", *words, cwd=tmp_path, env=env)  # afresh: a warm process has its finders already
+    run = start("run", "evokernel", *arguments, cwd=tmp_path, env=env)  # afresh: a warm process has its finders already
     _, err = run.communicate(timeout=300)
     assert run.returncode == 2, err
     assert "nothing compiles C here" in err and "apt install gcc libc6-dev" in err and "kernels" in err

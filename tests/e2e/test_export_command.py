@@ -44,13 +44,13 @@ def made(tmp_path):
     return make
 
 
-def run(*words):
-    export.COMMANDS["export"]([str(word) for word in words])
+def run(*arguments):
+    export.COMMANDS["export"]([str(word) for word in arguments])
 
 
-def refused(*words):
+def refused(*arguments):
     with pytest.raises(EvolventError) as caught:
-        run(*words)
+        run(*arguments)
     return str(caught.value)
 
 

@@ -37,10 +37,10 @@ def whole(tmp_path_factory, model):
     return folder / "run", out
 
 
-def refused(*words):
+def refused(*arguments):
     """The error of a command in this process: loading the libraries anew takes longer than all the rest."""
     with pytest.raises(EvolventError) as caught:
-        run.main([str(word) for word in words[1:]])
+        run.main([str(word) for word in arguments[1:]])
     return str(caught.value)
 
 
@@ -112,20 +112,20 @@ def test_bad_input_is_reported(tmp_path, monkeypatch, model, case, said):
     task = tmp_path / "task.py"
     prompt = "x" * 300 if case == "long" else "x"
     task.write_text(GRADED.format(prompt=prompt, value="float('nan')" if case == "reward" else "0.5"))
-    words = ["--env", f"graded:{task}", "--model", model, "--updates", 1, "--prompts", 1, "--plain", "--out", "run"]
+    arguments = ["--env", f"graded:{task}", "--model", model, "--updates", 1, "--prompts", 1, "--plain", "--out", "run"]
     algo = "grpo"
     if case == "template":
-        words[3] = tiny_language.write(tmp_path / "plain", template=None)
-        words += ["--style", "chat"]
+        arguments[3] = tiny_language.write(tmp_path / "plain", template=None)
+        arguments += ["--style", "chat"]
     if case == "model":
-        words[3] = str(tmp_path / "nowhere")
+        arguments[3] = str(tmp_path / "nowhere")
     if case == "sampler":
-        words += ["--sampler", "vllm", "--lora-rank", 0]
+        arguments += ["--sampler", "vllm", "--lora-rank", 0]
     if case == "word":
         algo = "twosome"
-        words[1] = "microwave"
-        words += ["--act", "trie"]
-    err = refused("run", algo, *words)
+        arguments[1] = "microwave"
+        arguments += ["--act", "trie"]
+    err = refused("run", algo, *arguments)
     assert said in err, err
     assert not (tmp_path / "run" / "summary.json").exists()
 
@@ -155,8 +155,8 @@ def reward(completion, prompt, **rest):
 def test_the_page_shows_attempts_that_differed_where_the_last_ones_do_not(tmp_path, model):
     task = tmp_path / "task.py"
     task.write_text(SOLVED)  # attempts of the first update differ, all later ones are right
-    words = ("--env", f"graded:{task}", "--model", model, "--updates", 3, "--prompts", 2, "--group", 2)
-    words += ("--eval-tasks", 2, "--threads", 1, "--plain", "--out", tmp_path / "run")
-    run.main(["grpo", *map(str, words)])
+    arguments = ("--env", f"graded:{task}", "--model", model, "--updates", 3, "--prompts", 2, "--group", 2)
+    arguments += ("--eval-tasks", 2, "--threads", 1, "--plain", "--out", tmp_path / "run")
+    run.main(["grpo", *map(str, arguments)])
     shown = json.loads((tmp_path / "run" / "credit.json").read_text())["episodes"]
     assert {e["update"] for e in shown} == {1} and {e["return"] for e in shown} == {0.0, 1.0}

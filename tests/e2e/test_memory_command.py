@@ -70,10 +70,10 @@ def test_list_goes_page_by_page_and_filters(tmp_path):
     path = tmp_path / "m.db"
     with Memory(path, embedder="hash:32") as memory:
         memory.remember_many([{"key": f"k {i}", "body": f"b {i}", "metadata": {"year": 2018 + i}} for i in range(4)])
-    words = ("memory", "list", path, "--filter", '{"year": {">": 2018}}')
-    out, _ = evolvent(*words, "--limit", 2, cwd=tmp_path)
+    arguments = ("memory", "list", path, "--filter", '{"year": {">": 2018}}')
+    out, _ = evolvent(*arguments, "--limit", 2, cwd=tmp_path)
     assert "m2" in out and "m3" in out and "m4" not in out and "--after m3" in out
-    assert [i["id"] for i in json.loads(evolvent(*words, "--after", "m3", "--json", cwd=tmp_path)[0])] == ["m4"]
+    assert [i["id"] for i in json.loads(evolvent(*arguments, "--after", "m3", "--json", cwd=tmp_path)[0])] == ["m4"]
     _, err = evolvent("memory", "list", path, "--filter", '{"year": {"~": 1}}', cwd=tmp_path, code=2)
     assert "unknown operator" in err and "exists" in err
     _, err = evolvent("memory", "list", path, "--status", "deleted", cwd=tmp_path, code=2)
@@ -110,15 +110,15 @@ def test_export_import_and_migrate_make_equal_stores(store, copy, tmp_path):
     assert not (tmp_path / "other.db").exists() and _dump(store, tmp_path) in out
     evolvent("memory", "migrate", copy, "other.db", cwd=tmp_path)
     assert _dump(tmp_path / "other.db", tmp_path) == _dump(store, tmp_path)
-    for words in (["import", "other.db", "all.jsonl"], ["migrate", copy, "other.db"]):
+    for arguments in (["import", "other.db", "all.jsonl"], ["migrate", copy, "other.db"]):
         for more in ([], ["--dry-run"]):
-            _, err = evolvent("memory", *words, *more, cwd=tmp_path, code=2)
+            _, err = evolvent("memory", *arguments, *more, cwd=tmp_path, code=2)
             assert "not empty" in err
 
 
 def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
-    def run(*words, code=0):
-        return evolvent("memory", *words, cwd=tmp_path, code=code)[0]
+    def run(*arguments, code=0):
+        return evolvent("memory", *arguments, cwd=tmp_path, code=code)[0]
 
     def state():
         with Memory(copy) as memory:
@@ -146,7 +146,7 @@ def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["rollback", "--to", "r99"],
         ["rollback", "--to", "yesterday"],
@@ -159,21 +159,21 @@ def test_each_act_is_rehearsed_done_and_taken_back(copy, tmp_path):
         ["audit", "--near", "7"],
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_message(store, tmp_path, words):
-    _, err = evolvent("memory", words[0], store, *words[1:], cwd=tmp_path, code=2)
+def test_what_cannot_be_done_is_said_in_one_message(store, tmp_path, arguments):
+    _, err = evolvent("memory", arguments[0], store, *arguments[1:], cwd=tmp_path, code=2)
     assert err.startswith("error:") and "Traceback" not in err
 
 
 def test_a_missing_store_is_not_made(tmp_path):
-    for words in (["audit"], ["verify"], ["digest"], ["export"], ["rollback", "--to", "r1"]):
-        _, err = evolvent("memory", words[0], "none.db", *words[1:], cwd=tmp_path, code=2)
+    for arguments in (["audit"], ["verify"], ["digest"], ["export"], ["rollback", "--to", "r1"]):
+        _, err = evolvent("memory", arguments[0], "none.db", *arguments[1:], cwd=tmp_path, code=2)
         assert "there is no memory" in err and not (tmp_path / "none.db").exists()
 
 
 def test_a_command_makes_no_store_of_an_empty_file(tmp_path):
     (tmp_path / "empty.db").touch()
-    for words in (["audit"], ["search", "task"], ["list"], ["explain", "m1"], ["verify"], ["export"], ["digest"]):
-        _, printed = evolvent("memory", words[0], "empty.db", *words[1:], cwd=tmp_path, code=2)
+    for arguments in (["audit"], ["search", "task"], ["list"], ["explain", "m1"], ["verify"], ["export"], ["digest"]):
+        _, printed = evolvent("memory", arguments[0], "empty.db", *arguments[1:], cwd=tmp_path, code=2)
         assert "there is no memory" in printed and os.listdir(tmp_path) == ["empty.db"]
     assert not (tmp_path / "empty.db").stat().st_size
 
@@ -192,8 +192,8 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
         receipt = memory.recall("who lives in Elm Street?", k=1).id
         memory.settle(receipt, 1.0, source="tests", weight=0.5, action="I asked Ann")
         tenant.remember("a question", "an answer")
-    for words in ((), ("--reward", "0", "--void")):
-        assert "--void" in evolvent("memory", "revise", store, receipt, *words, cwd=tmp_path, code=2)[1]
+    for arguments in ((), ("--reward", "0", "--void")):
+        assert "--void" in evolvent("memory", "revise", store, receipt, *arguments, cwd=tmp_path, code=2)[1]
     out, _ = evolvent("memory", "revise", store, receipt, "--void", "--dry-run", cwd=tmp_path)
     assert "1 value\n" in out
     out, _ = evolvent("memory", "revise", store, receipt, "--reward", "0", "--dry-run", cwd=tmp_path)
@@ -207,14 +207,14 @@ def test_an_outcome_a_memory_a_scope_and_the_embedder_are_changed(tmp_path):
     assert "2 keys embedded; the embedder is now hash:32" in out and "2 of 2 keys" in out
     assert "m1 is m3 now" in evolvent("memory", "update", store, id_, "--body", "Ann Lee, 2nd floor", cwd=tmp_path)[0]
     assert "nothing to say better" in evolvent("memory", "update", store, "m3", cwd=tmp_path, code=2)[1]
-    for words in (
+    for arguments in (
         ("quarantine", "m1"),
         ("restore", "m1"),
     ):  # of two versions one is in recall, also after taking it back
-        out, _ = evolvent("memory", *words[:1], store, *words[1:], cwd=tmp_path)
+        out, _ = evolvent("memory", *arguments[:1], store, *arguments[1:], cwd=tmp_path)
         evolvent(*re.findall("take it back with: evolvent (.*)", out)[0].split(), cwd=tmp_path)
         with Memory(store) as memory:
-            assert [item.id for item in memory.items()] == ["m3"], words
+            assert [item.id for item in memory.items()] == ["m3"], arguments
     out, _ = evolvent("memory", "erase", store, id_, "--reason", "asked for", cwd=tmp_path)
     assert "erase done as" in out and b"Ann Lee" not in store.read_bytes()
     _, err = evolvent("memory", "drop-scope", store, "tenant", cwd=tmp_path, code=2)
@@ -234,8 +234,8 @@ def test_traces_are_found_and_erased(tmp_path):
         memory.recall("an open question of Ann Lee")
     store = str(path)
 
-    def run(verb, *words):
-        return evolvent("memory", verb, *words, cwd=tmp_path)[0]
+    def run(verb, *arguments):
+        return evolvent("memory", verb, *arguments, cwd=tmp_path)[0]
 
     assert run("count", store).strip() == "2" and run("count", store, "--kinds", "note").strip() == "1"
     assert [row["id"] for row in json.loads(run("list", store, "--order", "newest", "--json"))] == ["m2", "m1"]

@@ -43,14 +43,14 @@ def test_a_served_model_in_a_workflow_of_two_with_a_memory(tmp_path):
         assert "add one" in question
         return str(int(question.split(" +")[0]) + 1)
 
-    words = ("--env", "graded:sums.py", "--agents", "planner: Say how.", "solver", "--turns", 2)
+    arguments = ("--env", "graded:sums.py", "--agents", "planner: Say how.", "solver", "--turns", 2)
     with ChatServer(answer) as chat:
         out, _ = evolvent(
             "run",
             "memlift",
             "--model",
             f"remote:any@{chat.base_url}",
-            *words,
+            *arguments,
             "--train",
             4,
             "--heldout",
@@ -78,10 +78,10 @@ def test_a_served_model_in_a_workflow_of_two_with_a_memory(tmp_path):
 def test_memlift_with_a_model_in_torch(tmp_path, model):
     """Free text and choices, in tokens: what was sampled is what is recorded."""
     (tmp_path / "sums.py").write_text(TASK)
-    words = ("run", "memlift", "--heldout", 1, "--passes", 2, "--plain", "--model", f"train:{model}", "--train", 4)
-    evolvent(*words, "--env", "microwave:step_limit=3", "--use", "both", "--out", "a", cwd=tmp_path)
+    arguments = ("run", "memlift", "--heldout", 1, "--passes", 2, "--plain", "--model", f"train:{model}", "--train", 4)
+    evolvent(*arguments, "--env", "microwave:step_limit=3", "--use", "both", "--out", "a", cwd=tmp_path)
     free = ("--env", "graded:sums.py", "--lessons", "failures", "--temperature", 1)
-    evolvent(*words, *free, "--out", "b", cwd=tmp_path)
+    evolvent(*arguments, *free, "--out", "b", cwd=tmp_path)
     for name in "ab":
         recalled = [e for e in attempts(tmp_path / name) if e.shown_memories]
         assert recalled and all(len(e.context_ids(0)) for e in recalled)

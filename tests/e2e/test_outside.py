@@ -164,21 +164,21 @@ def test_what_a_system_raises_is_reported_in_a_few_lines_with_the_line_of_the_fi
 
 
 # --------------------------------------------------------------------------------------------------- environments
-@pytest.mark.parametrize("words", [("--out", "r"), ("--help",)])
-def test_settings_of_a_file_that_raise_are_reported_in_a_few_lines(here, words):
+@pytest.mark.parametrize("arguments", [("--out", "r"), ("--help",)])
+def test_settings_of_a_file_that_raise_are_reported_in_a_few_lines(here, arguments):
     (here / "bad.py").write_text(
         "from dataclasses import dataclass\n@dataclass(frozen=True)\nclass Config:\n    seed: int = 0\n"
         "    def __post_init__(self):\n        raise ValueError('not today')\n"
         "def run(config, folder, live, *, resume=False):\n    return {}\n"
     )
-    _, err = evolvent("run", "bad.py", *words, cwd=here, code=2)
+    _, err = evolvent("run", "bad.py", *arguments, cwd=here, code=2)
     assert "got: ValueError: not today" in err and "bad.py, line 6, in __post_init__" in err
     assert "Traceback" not in err and len(err.splitlines()) <= 6
 
 
 def test_an_environment_of_a_file_is_run_kept_and_judged_elsewhere(here):
-    words = ("--env", "my_env.py:make,count=3", "--model", "none", "--train", 4, "--heldout", 3, "--passes", 1)
-    evolvent("run", "memlift", *words, "--out", "r", cwd=here)
+    arguments = ("--env", "my_env.py:make,count=3", "--model", "none", "--train", 4, "--heldout", 3, "--passes", 1)
+    evolvent("run", "memlift", *arguments, "--out", "r", cwd=here)
     assert RunFolder.open(here / "r").manifest()["env"] == "my_env.py:make,count=3"
     assert (here / "r/task/my_env.py").read_text() == ENV
     (here / "my_env.py").unlink()
@@ -211,8 +211,8 @@ def test_what_is_wrong_with_an_environment_is_named(here, spec, message):
 def test_a_team_environment_of_a_file_is_run_kept_and_judged_elsewhere(here, workers):
     made = "def make_solo(n: int = 2): return mpe.make_solo('simple_spread', n=n)"
     (here / "my_team.py").write_text(f"from evolvent.envs.team import mpe\n{made}")
-    words = ("--steps", 48, "--envs", 4, "--horizon", 6, "--eval-episodes", 2, "--threads", 1, "--workers", workers)
-    evolvent("run", "ippo", "--env", "my_team.py:make_solo,n=3", *words, "--out", "r", cwd=here)
+    arguments = ("--steps", 48, "--envs", 4, "--horizon", 6, "--eval-episodes", 2, "--threads", 1, "--workers", workers)
+    evolvent("run", "ippo", "--env", "my_team.py:make_solo,n=3", *arguments, "--out", "r", cwd=here)
     assert len(RunFolder.open(here / "r").summary()["agents"]) == 3 and (here / "r/task/my_team.py").exists()
     (here / "my_team.py").unlink()
     evolvent("eval", "r", "--episodes", 2, cwd=here)
@@ -245,9 +245,9 @@ def test_what_installed_packages_bring_is_listed_and_runs(here, packages):
     before = os.environ.get("PYTHONPATH", "")  # none where the library is installed
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (before, str(packages))))}
 
-    def call(*words, code=0):
-        words = [sys.executable, "-m", "evolvent", *map(str, words)]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=here, env=env, timeout=120)
+    def call(*arguments, code=0):
+        arguments = [sys.executable, "-m", "evolvent", *map(str, arguments)]
+        done = subprocess.run(arguments, capture_output=True, text=True, cwd=here, env=env, timeout=120)
         assert done.returncode == code, done.stderr
         return done.stdout + done.stderr
 
@@ -259,15 +259,15 @@ def test_what_installed_packages_bring_is_listed_and_runs(here, packages):
     assert "n" in call("eval", "c")
     small = ("--model", "none", "--train", 3, "--heldout", 2, "--passes", 1)
     call("run", "memlift", "--env", "good_env:count=3", *small, "--out", "e")
-    for words in (("run", "bad_coin"), ("run", "memlift", "--env", "bad_env", "--model", "none")):
-        said = call(*words, code=2)
+    for arguments in (("run", "bad_coin"), ("run", "memlift", "--env", "bad_env", "--model", "none")):
+        said = call(*arguments, code=2)
         assert "bad-things" in said and "nowhere_to_be_found" in said and "Traceback" not in said
 
 
 # ------------------------------------------------------------------------------------------------------ from Python
 def test_a_run_from_python_leaves_the_folder_that_the_command_line_leaves(here):
-    words = ("--steps", 6, "--seed", 4)
-    evolvent("run", "my_coin.py", *words, "--out", "cli", cwd=here)
+    arguments = ("--steps", 6, "--seed", 4)
+    evolvent("run", "my_coin.py", *arguments, "--out", "cli", cwd=here)
     result = library.run("my_coin.py", steps=6, seed=4, out="python", quiet=True)
     assert result.folder.name == "python" and result.summary["score"]["name"] == "heads"
     files = [

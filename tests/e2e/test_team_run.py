@@ -60,8 +60,8 @@ def newest(folder):
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path, whole):
     """In the middle of an update: it is lost, what was saved before is not, and the numbers are the same."""
-    folder, words = tmp_path / "run", ["run", "mat", *WORDS, "--out", "run"]
-    process, until = command.start(*words, cwd=tmp_path), time.monotonic() + 60
+    folder, arguments = tmp_path / "run", ["run", "mat", *WORDS, "--out", "run"]
+    process, until = command.start(*arguments, cwd=tmp_path), time.monotonic() + 60
     while time.monotonic() < until and process.poll() is None and newest(folder) < 5:
         time.sleep(0.002)
     process.send_signal(signal.SIGINT)

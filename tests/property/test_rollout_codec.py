@@ -130,8 +130,10 @@ def test_a_real_collection_is_credited_again_to_the_same_ledger(tmp_path, monkey
         return made
 
     monkeypatch.setattr(Steps, "batch", batch)
-    words = f"{algo} --env spread:n=3 --steps 200 --envs 4 --horizon 25 --eval-episodes 2 --threads 1 --seed 3 --plain"
-    run.main([*words.split(), "--out", str(tmp_path / "run")])
+    arguments = (
+        f"{algo} --env spread:n=3 --steps 200 --envs 4 --horizon 25 --eval-episodes 2 --threads 1 --seed 3 --plain"
+    )
+    run.main([*arguments.split(), "--out", str(tmp_path / "run")])
     assert len(seen) == 2
     for number, (credit, reward) in enumerate(seen):
         again = load_rollout(tmp_path / f"{number}.json")

@@ -371,9 +371,9 @@ def test_the_command_line_checks_both(tmp_path):
         "UNBIASED = True\nx = {}\n\n\ndef wrong(episodes):\n    'Wrong.'\n    return x['y']\n"
     )
 
-    def checked(*words):
-        words = [sys.executable, "-m", "evolvent", "check", *map(str, words), "--plain"]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    def checked(*arguments):
+        arguments = [sys.executable, "-m", "evolvent", "check", *map(str, arguments), "--plain"]
+        done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, timeout=120)
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 

@@ -75,7 +75,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     check_stages(config.updates, config.imitate, "--imitate")
     gains = step_process_std.Config(to_go=config.horizon == "end")
     objective = Objective(clip_low=config.clip, clip_high=config.clip)
-    with open_language(config, folder, live, resume=resume, needs=Needs(words=True)) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(text=True)) as run:
         run.attempt_settings = _settings(run.attempt_settings, config)
 
         def assign(episodes: Sequence[Episode]) -> Ledger:

@@ -111,7 +111,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.imitate < 1 or config.act != "trie":
         got, expected = (config.imitate, config.act), "--imitate 1 or more, --act trie"
         raise BadInput("games need a beginning, and verdicts token by token", got=got, expected=expected, where="spc")
-    needs = Needs(labels=True, words=True, kinds=(LINES,))
+    needs = Needs(labels=True, text=True, kinds=(LINES,))
     with open_language(config, folder, live, resume=resume, adapters=AGENTS, needs=needs) as run:
         run.attempt_settings = _settings(run.attempt_settings)
         critic = StepCritic(run.model, "critic", config.plan.style)
@@ -125,7 +125,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 metrics = [_improve(run, agent, games, known, ledger, first=first) for agent in AGENTS]
                 both = {name: float(np.mean([one[name] for one in metrics if name in one])) for name in metrics[0]}
             critic.save(folder.path / "critic")
-            live.note(_words(update, logged))
+            live.note(_summary(update, logged))
             run.log(games, ledger, **both, **logged, **({} if first else {"accepted": accepted}))
         live.note(
             f"search with it: evolvent run search "
@@ -205,14 +205,14 @@ def game(env: Env, task: Task, step: Step, by: Renderer, *, sneaks: bool, seed: 
             keep_reward(episode, "fooled", 0.0)
             episode.end(terminated=True, success=False)
             return episode
-    words = allowed(by, VERDICTS)
+    verdicts = allowed(by, VERDICTS)
     prompt = CRITIC.asks(by, task.text, (*before, last))
     episode.observe(shown(task.text, (*before, last)), agent="critic", token_ids=_ids(prompt), parent=-1)
-    room = max(len(word) for word in words)
-    answer = yield Request(prompt, seed_tree(seed, "critic"), room, (), words, "critic")
+    room = max(len(word) for word in verdicts)
+    answer = yield Request(prompt, seed_tree(seed, "critic"), room, (), verdicts, "critic")
     rewards = verdict_rewards(answer.choice == 0, sneaks)
     right = rewards["wrong_steps" if sneaks else "right_steps"] == 1.0
-    episode.add_reward(1.0 if right else -1.0, _said(episode, "critic", VERDICTS[answer.choice], answer, words))
+    episode.add_reward(1.0 if right else -1.0, _said(episode, "critic", VERDICTS[answer.choice], answer, verdicts))
     if sneaks:
         episode.add_reward(-1.0 if right else 1.0, changed)
         rewards["fooled"] = float(not right)
@@ -222,14 +222,14 @@ def game(env: Env, task: Task, step: Step, by: Renderer, *, sneaks: bool, seed: 
     return episode
 
 
-def _said(episode: Episode, agent: str, text: str, answer: Completion, words: Sequence[Any] = ()) -> int:
+def _said(episode: Episode, agent: str, text: str, answer: Completion, verdicts: Sequence[Any] = ()) -> int:
     return episode.act(
         text,
         agent=agent,
         token_ids=answer.token_ids,
         logp=answer.logp,
         finish=answer.finish,
-        choices=[] if any(isinstance(word, str) for word in words) else list(words),
+        choices=[] if any(isinstance(word, str) for word in verdicts) else list(verdicts),
     )
 
 
@@ -309,7 +309,7 @@ def _measured(games: Sequence[Episode]) -> tuple[Logged, float]:
     return logged, float(np.mean(accepted)) if accepted else 0.5
 
 
-def _words(update: int, logged: Logged) -> str:
+def _summary(update: int, logged: Logged) -> str:
     said = {name: percent(logged.get(name)) for name in ("sneaky_wrong", "fooled", "right_steps", "wrong_steps")}
     return (
         f"round {update + 1}: {said['sneaky_wrong']} of the sneaky steps were wrong, {said['fooled']} won; the critic "

@@ -55,7 +55,7 @@ _COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point. Exit codes: 0 done, 1 defect, 2 a request that cannot be met, 130 Ctrl-C, 141 nobody reads."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    args = list(sys.argv[1:] if arguments is None else arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows a question mark
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        _command(words[0] if words else "help", words[1:])
+        _command(args[0] if args else "help", args[1:])
     except KeyboardInterrupt as error:  # of a run it says how to go on
         _stop(str(error) or "stopped", 130)
     except EvolventError as error:
@@ -92,7 +92,7 @@ def say(text: str) -> None:
     print(text, flush=True)  # noqa: T201 - the command line speaks here
 
 
-def _command(name: str, words: list[str]) -> None:
+def _command(name: str, arguments: list[str]) -> None:
     if name in ("-h", "--help", "help"):
         say(USAGE)
         return
@@ -106,7 +106,7 @@ def _command(name: str, words: list[str]) -> None:
         do = "in a checkout: `python -m benchmarks.speed NAME`" if name == "bench" else "see `evolvent --help`"
         raise BadInput("unknown command", got=name, expected=hint, where="evolvent", do=do)
     # one module a command, so that `evolvent --help` imports none of them
-    import_module(_COMMANDS[name]).COMMANDS[name](words)
+    import_module(_COMMANDS[name]).COMMANDS[name](arguments)
 
 
 def _nobody_reads() -> bool:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional
 
 from evolvent import catalogue
+from evolvent.core.arguments import parsed
 from evolvent.core.branches import linear
 from evolvent.core.credit_rule import CreditRule
 from evolvent.core.episode import Episode
@@ -18,7 +19,6 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live, count
 from evolvent.evaluate.pages import credit_units, page
 from evolvent.evaluate.pages.credit_units import Book
@@ -244,17 +244,17 @@ def _page(books: Sequence[Book], folder: RunFolder, at: Path, top: int) -> str:
     return page.page(title, parts)
 
 
-def _main(words: Sequence[str]) -> None:
+def _main(arguments: Sequence[str]) -> None:
     """`--rule A --rule B` is `--rule A B`: of a flag that is given twice the parser would keep the last alone."""
     rules, rest, inside = list[str](), list[str](), False
-    for word in words:
+    for word in arguments:
         flag, equals, value = word.partition("=")
         inside = flag == "--rule" if word.startswith("-") else inside
         if flag == "--rule":
             rules += [value] if equals else []
         else:
             (rules if inside else rest).append(word)
-    parsed(credit, [*rest, "--rule", *rules] if rules else words, "evolvent credit")
+    parsed(credit, [*rest, "--rule", *rules] if rules else arguments, "evolvent credit")
 
 
 COMMANDS = {"credit": _main}

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from evolvent import catalogue, running
+from evolvent.core.arguments import parsed
 from evolvent.core.config import with_fields
 from evolvent.core.errors import install
 from evolvent.core.folder import RunFolder, check_free
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.start import choices
 
@@ -81,4 +81,4 @@ def _verdict(summary: dict[str, Any]) -> str:
     )
 
 
-COMMANDS = {"demo": lambda words: parsed(demo, words, "evolvent demo")}
+COMMANDS = {"demo": lambda arguments: parsed(demo, arguments, "evolvent demo")}

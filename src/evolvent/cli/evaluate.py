@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from tyro.conf import Positional
 
 from evolvent import catalogue, running
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 
 
@@ -64,6 +64,6 @@ def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | No
 
 
 COMMANDS = {
-    "eval": lambda words: parsed(evaluate, words, "evolvent eval"),
-    "compare": lambda words: parsed(compare, words, "evolvent compare"),
+    "eval": lambda arguments: parsed(evaluate, arguments, "evolvent eval"),
+    "compare": lambda arguments: parsed(compare, arguments, "evolvent compare"),
 }

@@ -14,12 +14,12 @@ from tyro.conf import Positional
 from evolvent import catalogue
 from evolvent.cli.credit import incomplete
 from evolvent.cli.export_pairs import pairs
+from evolvent.core.arguments import parsed
 from evolvent.core.branches import branches
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.credit import Rule
 
@@ -181,12 +181,12 @@ class _Nothing:
 _FORMATS = {"verl": verl, "pairs": pairs}
 
 
-def _main(words: list[str]) -> None:
-    named = words[0] if words else "none"
+def _main(arguments: list[str]) -> None:
+    named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
         sys.stdout.write("".join(f"evolvent export {name} DIR --out FILE\n" for name in _FORMATS))
     elif named in _FORMATS:
-        parsed(_FORMATS[named], words[1:], f"evolvent export {named}")
+        parsed(_FORMATS[named], arguments[1:], f"evolvent export {named}")
     else:
         raise BadInput(
             "unknown format", got=named, expected="evolvent export verl|pairs DIR --out FILE", where="evolvent export"

@@ -42,24 +42,24 @@ def pairs(folder: Annotated[Path, Positional], *, out: Path, model: str = "", pl
     assert found is not None
     with Live(plain=True if plain else None) as live:
         spec = model or str(opened.config.get("model", ""))
-        live.status(f"loading {spec}, for its words")
+        live.status(f"loading {spec}, for its tokenizer")
         policy = load(spec.removeprefix("train:"))
         rows, otherwise = list[dict[str, str]](), 0
         for best, worst in read_groups(found, policy):
-            row = _words(policy, best, worst)
+            row = _texts(policy, best, worst)
             otherwise += not _comes_back(policy, row, best, worst)
             rows.append(row)
         write_atomic(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         live.note(f"{count(len(rows), 'pair')} of {folder} → {out}")
         if otherwise:
             live.note(
-                f"! {otherwise} of them do not come back from words as the same tokens: learn from the folder itself "
+                f"! {otherwise} of them do not come back from text as the same tokens: learn from the folder itself "
                 f"(evolvent run dpo --pairs {shlex.quote(str(folder))} --compare siblings)"
             )
 
 
-def _words(policy: Any, chosen: Episode, rejected: Episode) -> dict[str, str]:
-    """A pair in words, without the tokens that begin and end a text."""
+def _texts(policy: Any, chosen: Episode, rejected: Episode) -> dict[str, str]:
+    """A pair as texts, without the tokens that begin and end a text."""
     prompt = chosen.context_ids(0)
     start = policy.encode("", start=True)
     if len(start) and prompt[: len(start)].tolist() == start.tolist():

@@ -30,15 +30,15 @@ def example(name: str, default: Any) -> str:
     runs = [choice for choice in kind.choices if choice.command.startswith("evolvent run ")]
     meant = [choice for choice in runs if name in choice.systems]
     for choice in [*meant, *(choice for choice in runs if not choice.systems)][:1]:
-        _, _, other, *words = shlex.split(choice.command)
+        _, _, other, *arguments = shlex.split(choice.command)
         if other == name:
             return choice.command
         there, here = (_by_flag(one) for one in (catalogue.defaults_of(other), default))
-        starts = [i for i, word in enumerate(words) if word.startswith("--")]
-        given = [words[i:j] for i, j in pairwise([*starts, len(words)])]
+        starts = [i for i, word in enumerate(arguments) if word.startswith("--")]
+        given = [arguments[i:j] for i, j in pairwise([*starts, len(arguments)])]
         # a setting that begins elsewhere means something else, such as a world of another kind
-        fits = [words for words in given if words[0] in here and here[words[0]] == there.get(words[0])]
-        return shlex.join(["evolvent", "run", name, *(word for words in fits for word in words)])
+        fits = [one for one in given if one[0] in here and here[one[0]] == there.get(one[0])]
+        return shlex.join(["evolvent", "run", name, *(word for one in fits for word in one)])
     return shlex.join(["evolvent", "run", name])
 
 

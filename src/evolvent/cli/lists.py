@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import tyro
 
 from evolvent import catalogue, start
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, closest, install
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 
 _Tables = tuple[list[str], dict[str, list[list[object]]], list[str]]
@@ -53,13 +53,13 @@ def _list_algos() -> _Tables:
 
 
 def _list_credit() -> _Tables:
-    words = {True: "exact", False: "biased", None: None}
+    labels = {True: "exact", False: "biased", None: None}
     rows: list[list[object]] = []
     found, wrong = catalogue.brought("credit")
     for entry in [*catalogue.entries("credit"), *found]:
         unbiased = entry.constants.get("UNBIASED")
         level = entry.constants.get("LEVEL")
-        rows.append([entry.name, level, words.get(unbiased, unbiased), _summary(entry)])
+        rows.append([entry.name, level, labels.get(unbiased, unbiased), _summary(entry)])
     return ["rule", "level", "policy gradient", ""], {"credit": rows}, wrong
 
 
@@ -102,4 +102,4 @@ _LISTS = {
 }
 
 
-COMMANDS = {"list": lambda words: parsed(list_what, words, "evolvent list")}
+COMMANDS = {"list": lambda arguments: parsed(list_what, arguments, "evolvent list")}

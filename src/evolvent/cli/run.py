@@ -14,8 +14,8 @@ import tyro
 from evolvent import catalogue, running
 from evolvent.cli import help, say
 from evolvent.core import config as configs
+from evolvent.core.arguments import errors_reported
 from evolvent.core.errors import BadInput, closest
-from evolvent.core.words import errors_reported
 from evolvent.evaluate.live import Live
 from evolvent.running import Where
 
@@ -28,14 +28,14 @@ class RunOptions(Where):
     """Plain text output even on a terminal."""
 
 
-def main(words: list[str]) -> None:
-    """Start, or continue, what the words after `evolvent run` ask for."""
-    if not words or words[0].startswith("-"):
+def main(arguments: list[str]) -> None:
+    """Start, or continue, what the arguments after `evolvent run` ask for."""
+    if not arguments or arguments[0].startswith("-"):
         say("usage: evolvent run ALGO [--field value ...]; `evolvent run ALGO --help` shows the fields")
         for title, group in catalogue.by_kind(catalogue.brought("algos")[0]).items():
             say("\n".join([f"\n{title}", *(f"  {entry.name:16} {entry.summary}" for entry in group)]))
-        sys.exit(0 if words and words[0] in ("-h", "--help") else 2)
-    name, *rest = words
+        sys.exit(0 if arguments and arguments[0] in ("-h", "--help") else 2)
+    name, *rest = arguments
     kind = catalogue.settings_of(name)
     if {"-h", "--help", "--help-all"} & set(rest):
         _explain(name, catalogue.defaults_of(name), whole="--help-all" in rest)
@@ -49,7 +49,7 @@ def main(words: list[str]) -> None:
     if "--seeds" in rest and not options.seeds:  # as of an empty variable: not one run of seed 0 instead
         raise BadInput("--seeds without seeds", expected="--seeds 0 1 2", where=name, do="leave it out for one run")
     with Live(plain=True if options.plain else None) as live:
-        running.start(found, config, options, shlex.join(["evolvent", "run", *words]), live)
+        running.start(found, config, options, shlex.join(["evolvent", "run", *arguments]), live)
 
 
 def _explain(name: str, default: Any, *, whole: bool) -> None:
@@ -67,13 +67,13 @@ def _explain(name: str, default: Any, *, whole: bool) -> None:
 
 
 def _parse(
-    kind: type, name: str, words: Sequence[str], default: Any, options: type = RunOptions
+    kind: type, name: str, arguments: Sequence[str], default: Any, options: type = RunOptions
 ) -> tuple[RunOptions, Any]:
     """Options and configuration from the command line; those of a resumed run are the defaults."""
     hidden = tyro.conf.OmitArgPrefixes
     parsed: Any
     unknown: list[str]
-    with errors_reported(words, f"evolvent run {name}"):
+    with errors_reported(arguments, f"evolvent run {name}"):
         parsed, unknown = tyro.cli(
             dataclasses.make_dataclass(
                 "Run",
@@ -82,7 +82,7 @@ def _parse(
                     ("run", Annotated[options, hidden], dataclasses.field(default_factory=options)),
                 ],
             ),
-            args=list(words),
+            args=list(arguments),
             prog=f"evolvent run {name}",
             description=(sys.modules[kind.__module__].__doc__ or "").strip(),
             return_unknown_args=True,
@@ -100,12 +100,12 @@ def _parse(
     return parsed.run, parsed.config
 
 
-def _given(flag: str, words: Sequence[str]) -> str | None:
+def _given(flag: str, arguments: Sequence[str]) -> str | None:
     """The value of a flag."""
-    for i, word in enumerate(words):
+    for i, word in enumerate(arguments):
         name, equals, value = word.partition("=")
-        if name == flag and (equals or i + 1 < len(words)):
-            return value if equals else words[i + 1]
+        if name == flag and (equals or i + 1 < len(arguments)):
+            return value if equals else arguments[i + 1]
     return None
 
 

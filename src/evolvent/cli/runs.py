@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote
 
 from tyro.conf import Positional
 
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.core.words import parsed
 from evolvent.evaluate.index import Listed, find, runs, state_of
 from evolvent.evaluate.live import Live, duration
 from evolvent.evaluate.pages.index_page import render
@@ -160,13 +160,13 @@ class _Handler(BaseHTTPRequestHandler):
         """Requests of a page every two seconds are not logged."""
 
 
-def _main(words: Sequence[str]) -> None:
+def _main(arguments: Sequence[str]) -> None:
     """`--serve` alone means its usual port."""
-    words = list(words)
-    for i, word in enumerate(words):
-        if word == "--serve" and not (i + 1 < len(words) and words[i + 1].isdecimal()):
-            words.insert(i + 1, str(_PORT))
-    parsed(index, words, "evolvent runs")
+    arguments = list(arguments)
+    for i, word in enumerate(arguments):
+        if word == "--serve" and not (i + 1 < len(arguments) and arguments[i + 1].isdecimal()):
+            arguments.insert(i + 1, str(_PORT))
+    parsed(index, arguments, "evolvent runs")
 
 
 COMMANDS = {"runs": _main}

@@ -14,10 +14,10 @@ from typing import Annotated, Any
 from tyro.conf import OmitArgPrefixes, Positional
 
 from evolvent.cli import say
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.jsonfile import check_target, dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.sandbox.result import Limits, NoSandbox
 
@@ -188,8 +188,8 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(content)
 
 
-def _main(words: list[str]) -> None:
-    parsed({"check": check, "run": run}, words, "evolvent sandbox")
+def _main(arguments: list[str]) -> None:
+    parsed({"check": check, "run": run}, arguments, "evolvent sandbox")
 
 
 COMMANDS = {"sandbox": _main}

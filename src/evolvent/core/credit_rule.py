@@ -53,13 +53,13 @@ class CreditRule:
             BadInput: what the rule raises; of a rule outside the package also its other exceptions, with their line,
                 and a result that is no ledger of the record.
         """
-        words = (record,) if self.Config is None else (record, self.Config() if config is None else config)
+        given = (record,) if self.Config is None else (record, self.Config() if config is None else config)
         if self.Config is None and config is not None:
             raise BadInput("this rule has no settings", got=config, where=self.name, do="leave the settings out")
         if not self.home:
-            return self.function(*words, **columns)
+            return self.function(*given, **columns)
         with outside.own_faults(self.home, f"the credit rule {self.name} failed"):
-            ledger = self.function(*words, **columns)
+            ledger = self.function(*given, **columns)
         kind = RolloutLedger if self.RECORD == "rollout" else Ledger
         if not isinstance(ledger, kind):
             raise BadInput(
@@ -72,7 +72,7 @@ class CreditRule:
         return ledger
 
     def settings(self, pairs: Iterable[str]) -> Any:
-        """Its configuration from ``key=value`` words, the defaults for the others; ``None`` for a rule without any.
+        """Its configuration from ``key=value`` texts, the defaults for the others; ``None`` for a rule without any.
 
         Raises:
             BadInput: no such setting, or a value of another type; names the closest.
@@ -99,7 +99,7 @@ class CreditRule:
 
 
 def values_of(pairs: Iterable[str], where: str) -> dict[str, Any]:
-    """``key=value`` words as values: what reads as a Python value is one, everything else is text.
+    """``key=value`` texts as values: what reads as a Python value is one, everything else is text.
 
     Raises:
         BadInput: a word without "=".

@@ -86,7 +86,7 @@ class RunFolder:
             config: every field of the effective configuration, as JSON values.
             env: name of the environment.
             seed: root of the seed tree.
-            command: the command line, as text or as its words.
+            command: the command line, as text or as its arguments.
             kind: of run, by its name: language, team, memory, …; ``""`` = of your own.
             paper: of the algorithm, e.g. arXiv 2601.03192.
 
@@ -96,7 +96,7 @@ class RunFolder:
         path = Path(path)
         check_free(path)
         made = [one for one in (path, *path.parents) if not one.exists()]
-        words = command if isinstance(command, str) else " ".join(command)
+        line = command if isinstance(command, str) else " ".join(command)
         content = {
             "schema": SCHEMA,
             **({"kind": kind} if kind else {}),
@@ -105,7 +105,7 @@ class RunFolder:
             "env": env,
             "seed": seed,
             "config": shorten_home(dict(config)),
-            "command": shorten_home(words),
+            "command": shorten_home(line),
             "started": datetime.now(UTC).isoformat(timespec="seconds"),
             **provenance(),
         }

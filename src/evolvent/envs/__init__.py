@@ -303,13 +303,13 @@ def _of_kind(spec: str, kind: str, where: str) -> Found:
 def _of_another(spec: str, its: str, where: str) -> BadInput:
     """The error of an environment of tasks where a team's was asked for, or the other way round."""
     at, _ = own.pointer(spec)
-    words = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
+    described = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
     do = {TASKS: "run it with memlift or another memory method", TEAM: "run it with mat or another team method"}
     other = TEAM if its == TASKS else TASKS
     fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == other]
     return BadInput(
-        f"{at.home if at else spec.partition(':')[0]} is {words[its]}",
-        expected=f"{words[other]}: {', '.join(fitting)}",
+        f"{at.home if at else spec.partition(':')[0]} is {described[its]}",
+        expected=f"{described[other]}: {', '.join(fitting)}",
         where=where,
         do=f"{do[its]}; see `evolvent list envs`",
     )
@@ -348,13 +348,13 @@ def _options(make: ast.FunctionDef) -> str:
     args = (*make.args.args, *make.args.kwonlyargs)
     defaults: list[ast.expr | None] = [*make.args.defaults, *make.args.kw_defaults]
     defaults = [None] * (len(args) - len(defaults)) + defaults
-    words = []
+    shown = []
     for arg, default in zip(args, defaults, strict=True):
         if arg.arg == "variant":
-            words.append("VARIANT" if default is None else f"VARIANT={ast.unparse(default)}")
+            shown.append("VARIANT" if default is None else f"VARIANT={ast.unparse(default)}")
         elif arg.arg != "n_envs":
-            words.append(f"{arg.arg}={ast.unparse(default) if default else '…'}")
-    return ", ".join(words)
+            shown.append(f"{arg.arg}={ast.unparse(default) if default else '…'}")
+    return ", ".join(shown)
 
 
 def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]:

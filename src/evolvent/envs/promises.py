@@ -110,8 +110,8 @@ def check_members(env: Env, promise: Promise) -> None:
     )
     promise.holds(isinstance(env.name, str) and bool(env.name), "name", env.name, "a word")
     promise.holds(isinstance(env.instructions, str), "instructions", env.instructions, 'text, "" for none')
-    promise.holds(_words(env.labels) and len(env.labels) == 2, "labels are two words", env.labels, '("Q", "A")')
-    promise.holds(_words(env.stop) and not isinstance(env.stop, str), "stop", env.stop, 'a tuple of texts: ("\\n",)')
+    promise.holds(_texts(env.labels) and len(env.labels) == 2, "labels are two words", env.labels, '("Q", "A")')
+    promise.holds(_texts(env.stop) and not isinstance(env.stop, str), "stop", env.stop, 'a tuple of texts: ("\\n",)')
     tokens = env.max_tokens
     whole = isinstance(tokens, int) and not isinstance(tokens, bool) and tokens > 0
     promise.holds(whole, "max_tokens", tokens, "a whole number above 0")
@@ -270,5 +270,5 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _words(value: Any) -> bool:
+def _texts(value: Any) -> bool:
     return isinstance(value, Iterable) and all(isinstance(word, str) and word for word in value)

@@ -106,14 +106,14 @@ def sentence_of(found: Sequence[Against]) -> str:
     """All comparisons of one subject in one sentence, each outcome once."""
     if not found:
         return "No verdict: nothing was recorded to compare it with."
-    words = {
+    phrases = {
         "better": "better than",
         "worse": "worse than",
         "same": "not shown to differ from",
         "unknown": "too few outcomes to compare it with",
     }
     order = dict.fromkeys(one.state for one in found)
-    parts = [f"{words[state]} {listed([one.name for one in found if one.state == state])}" for state in order]
+    parts = [f"{phrases[state]} {listed([one.name for one in found if one.state == state])}" for state in order]
     said = "; ".join(parts)
     subject = found[0].subject
     return f"{subject}: {said}." if subject else f"{said[:1].upper()}{said[1:]}."

@@ -123,16 +123,16 @@ def _next(manifest: Mapping[str, Any], hint: Hint, found: Sequence[Against], fol
 
 def _again(manifest: Mapping[str, Any], folder: Path) -> str:
     """The command that goes on with a run."""
-    system = _words(manifest)[2:3] or [str(manifest["algo"])]
+    system = _arguments(manifest)[2:3] or [str(manifest["algo"])]
     return _line("evolvent", "run", *system, "--resume", _place(folder))
 
 
 def _with(manifest: Mapping[str, Any], *flags: str) -> str:
     """The run's own command with other flags, without those that belong to a single run."""
-    words = _words(manifest) or ["evolvent", "run", str(manifest["algo"]), "--env", str(manifest["env"])]
+    arguments = _arguments(manifest) or ["evolvent", "run", str(manifest["algo"]), "--env", str(manifest["env"])]
     kept, skipped = list[str](), False
     drop = (*_OWN, *(flag for flag in flags if flag.startswith("--")))
-    for word in words:
+    for word in arguments:
         if word.startswith("--"):
             skipped = word.partition("=")[0] in drop
         if not skipped:
@@ -140,8 +140,8 @@ def _with(manifest: Mapping[str, Any], *flags: str) -> str:
     return _line(*kept, *flags)
 
 
-def _words(manifest: Mapping[str, Any]) -> list[str]:
-    """The words of the command line that began the run; none where it was begun otherwise."""
+def _arguments(manifest: Mapping[str, Any]) -> list[str]:
+    """The arguments of the command line that began the run; none where it was begun otherwise."""
     command = str(manifest.get("command", ""))
     return shlex.split(command) if command.startswith("evolvent run ") and "--resume" not in command else []
 
@@ -150,6 +150,6 @@ def _place(folder: Path) -> str:
     return str(shorten_home(str(folder)))
 
 
-def _line(*words: str) -> str:
+def _line(*arguments: str) -> str:
     """A command line; what stands in the home folder keeps its ``~/``, which a shell reads outside of quotes only."""
-    return " ".join(f"~/{shlex.quote(word[2:])}" if word.startswith("~/") else shlex.quote(word) for word in words)
+    return " ".join(f"~/{shlex.quote(word[2:])}" if word.startswith("~/") else shlex.quote(word) for word in arguments)

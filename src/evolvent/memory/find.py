@@ -66,7 +66,7 @@ def find(bank: Bank, text: str) -> list[Trace]:
         for letter, where, sql in _IN:
             for piece in bank.store.chunks(sql, (bank.scope_id,)):
                 for number, said in piece:
-                    text_here = _words(where, said)
+                    text_here = _text_of(where, said)
                     if wanted in _plain(text_here):
                         found[Trace(f"{letter}{number}", where, text_here)] = None
         for name, value in kept.all_of(bank):
@@ -82,7 +82,7 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def _words(where: str, said: str) -> str:
+def _text_of(where: str, said: str) -> str:
     """What people wrote of what is stored: of JSON its texts."""
     if where == "metadata":
         return "\n".join(_texts(json.loads(said)))

@@ -196,9 +196,9 @@ def _condition(status: str | None, kinds: Sequence[str] | None, where: str) -> t
     if status is not None:
         condition, args = f"{condition} AND {STATUS} = ?", [time.time(), status]
     if kinds is not None:
-        words = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where=where)
-        args += [clean_word(kind, what="a kind", where=where) for kind in words]
-        condition += f" AND m.kind IN ({marks(len(words))})"
+        wanted = listed(kinds, what="kinds", expected="a sequence, e.g. ['case']", where=where)
+        args += [clean_word(kind, what="a kind", where=where) for kind in wanted]
+        condition += f" AND m.kind IN ({marks(len(wanted))})"
     return condition, args
 
 

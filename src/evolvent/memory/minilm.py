@@ -148,11 +148,11 @@ def _forward(w: dict[str, np.ndarray]) -> Callable[[np.ndarray, np.ndarray], np.
             }
         )
     norm0 = _norm(w, "embeddings.LayerNorm")
-    words = w["embeddings.word_embeddings.weight"]
+    table = w["embeddings.word_embeddings.weight"]
 
     def run(ids_BK: np.ndarray, mask_BK: np.ndarray) -> np.ndarray:
         b, k = ids_BK.shape
-        x = _layer_norm((words[ids_BK] + position_KD[:k]).reshape(b * k, DIM), norm0)
+        x = _layer_norm((table[ids_BK] + position_KD[:k]).reshape(b * k, DIM), norm0)
         bias_B11K = ((1.0 - mask_BK) * np.float32(-1e9))[:, None, None, :] if mask_BK.min() < 1.0 else None
         for layer in layers:
             x = _layer_norm(

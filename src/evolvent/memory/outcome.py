@@ -181,9 +181,9 @@ def check_same(o: Outcome, first: Outcome | None, known: Iterable[Outcome]) -> N
 
 def _differences(o: Outcome, first: Outcome) -> dict[str, tuple[Any, Any]]:
     """What one outcome says otherwise than the first: ``{name: (now, first)}``; not what was erased of that."""
-    words = () if first.action == "" else ("action", "parts")
+    texts = () if first.action == "" else ("action", "parts")
     return {
         name: (getattr(o, name), getattr(first, name))
-        for name in ("valid", "reward", "source", "child", "weight", *words)
+        for name in ("valid", "reward", "source", "child", "weight", *texts)
         if getattr(o, name) is not None and getattr(o, name) != getattr(first, name)
     }

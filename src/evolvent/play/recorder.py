@@ -48,8 +48,8 @@ class Recorder:
         self._answer = str(turn.info.get("action", action))
         self._paid.append((self.episode.n_steps - 1, turn.info.get("rewards", {})))
         self.episode.meta.pop("words", None)
-        if words := turn.info.get("words"):  # of what was run: the compiler's, a failed call's
-            self.episode.meta["words"] = str(words)[:_WORDS]
+        if text := turn.info.get("words"):  # of what was run: the compiler's, a failed call's
+            self.episode.meta["words"] = str(text)[:_WORDS]
         self.actions.append(action)
 
     def ends(self, turn: Turn, stop: str, choices: Sequence[Prompt]) -> Episode:

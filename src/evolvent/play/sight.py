@@ -62,7 +62,7 @@ class Sight:
             self._past = f"{self._past}{text}\n" if self._keeps or turn.follows else ""
 
     def _prompt_of(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
-        heard = {name: words for name, words in said.items() if name in member.reads}
+        heard = {name: text for name, text in said.items() if name in member.reads}
         by_key = self._recalls and getattr(self._env, "key_is_state", False)
         situation = turn.key or turn.observation if by_key else turn.observation
         shown = replace(turn, observation=self._past + _lines(situation, heard))
@@ -78,7 +78,7 @@ class Sight:
 
 
 def _lines(observation: str, said: dict[str, str]) -> str:
-    return "\n".join([observation, *(f"{name}: {words}" for name, words in said.items())])
+    return "\n".join([observation, *(f"{name}: {text}" for name, text in said.items())])
 
 
 def _join(before: Prompt, after: Prompt) -> Prompt:

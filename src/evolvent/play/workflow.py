@@ -106,13 +106,13 @@ SOLO = Workflow((Member("agent", adapter="policy"),))
 """One agent that decides alone."""
 
 
-def workflow(words: Sequence[str]) -> Workflow:
+def workflow(agents: Sequence[str]) -> Workflow:
     """Agents as written on the command line: ``name`` or ``name<a+b``, each with ``: prompt`` if any.
 
     Without ``<`` an agent reads all that stand before it; ``name<`` reads nobody.
     """
     members: list[Member] = []
-    for word in words:
+    for word in agents:
         head, colon, profile = word.partition(":")
         name, chosen, reads = (part.strip() for part in head.partition("<"))
         seen = tuple(r.strip() for r in reads.split("+") if r.strip()) if chosen else tuple(m.name for m in members)

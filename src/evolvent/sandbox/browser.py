@@ -318,21 +318,21 @@ class Browser:
     def _complaints(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         found: dict[str, list[str]] = {"error": [], "warning": []}
         for event in self._events:
-            params, kind, words = event["params"], "error", ""
+            params, kind, text = event["params"], "error", ""
             if event["method"] == "Runtime.exceptionThrown":
                 details = params["exceptionDetails"]
-                words = str(details.get("exception", {}).get("description") or details["text"])
-                words = f"{words.splitlines()[0]} (line {details.get('lineNumber', 0) + 1})"
+                text = str(details.get("exception", {}).get("description") or details["text"])
+                text = f"{text.splitlines()[0]} (line {details.get('lineNumber', 0) + 1})"
             elif event["method"] == "Runtime.consoleAPICalled" and params["type"] in ("error", "assert", "warning"):
                 kind = "warning" if params["type"] == "warning" else "error"
-                words = " ".join(str(one.get("value", one.get("description", ""))) for one in params["args"])
+                text = " ".join(str(one.get("value", one.get("description", ""))) for one in params["args"])
             elif event["method"] == "Log.entryAdded" and params["entry"]["level"] in found:
-                kind, words = params["entry"]["level"], params["entry"]["text"]
+                kind, text = params["entry"]["level"], params["entry"]["text"]
             elif event["method"] == "asked":
-                words = f"it asks for {params['url']}"
-            words = " ".join(words.split())[:200]
-            if words and words not in found[kind] and len(found[kind]) < 10:
-                found[kind].append(words)
+                text = f"it asks for {params['url']}"
+            text = " ".join(text.split())[:200]
+            if text and text not in found[kind] and len(found[kind]) < 10:
+                found[kind].append(text)
         return tuple(found["error"]), tuple(found["warning"])
 
     # ------------------------------------------------------------------------------------------------ the pipe

@@ -268,8 +268,8 @@ class _Order:
         stdin: str | bytes,
         env: Mapping[str, str] | None,
     ) -> None:
-        words = command.split() if isinstance(command, str) else list(command)
-        if not words or not all(isinstance(word, str) and "\0" not in word for word in words):
+        arguments = command.split() if isinstance(command, str) else list(command)
+        if not arguments or not all(isinstance(word, str) and "\0" not in word for word in arguments):
             raise BadInput("no command", got=command, expected='e.g. ["python", "main.py"]', where="Sandbox.run")
         if isinstance(collect, str):
             raise BadInput(
@@ -286,7 +286,7 @@ class _Order:
                     expected="a name without =, and text without \\0",
                     where="Sandbox.run",
                 )
-        self.kind, self.argv, self.code = _command(words, sandbox.profile, unsafe=not sandbox.mechanism.confines)
+        self.kind, self.argv, self.code = _command(arguments, sandbox.profile, unsafe=not sandbox.mechanism.confines)
         self.program: Program | None = None
         self.cancelled = False
 
@@ -296,10 +296,10 @@ class _Order:
             self.program.stop()
 
 
-def _command(words: list[str], profile: str, *, unsafe: bool) -> tuple[str, list[str], str]:
+def _command(arguments: list[str], profile: str, *, unsafe: bool) -> tuple[str, list[str], str]:
     """Kind, arguments and code of a command."""
-    name = os.path.basename(words[0])
-    rest = words[1:]
+    name = os.path.basename(arguments[0])
+    rest = arguments[1:]
     while rest and rest[0] in ("-I", "-B", "-u", "-s", "-E", "-P", "-S"):
         rest = rest[1:]  # the fork server is started like that
     python = name in ("python", "python3", "python3.11", "python3.12", "python3.13")
@@ -310,12 +310,12 @@ def _command(words: list[str], profile: str, *, unsafe: bool) -> tuple[str, list
     if profile == "python" and not unsafe:
         raise BadInput(
             "the python profile runs Python programs only",
-            got=words,
+            got=arguments,
             expected='["python", "main.py", …] or ["python", "-c", CODE]',
             where="Sandbox.run",
             do='for other programs use Sandbox(profile="tools")',
         )
-    return "exec", words, ""
+    return "exec", arguments, ""
 
 
 def _fits(part: str) -> bool:

@@ -14,8 +14,8 @@ from tyro.conf import Positional
 
 from evolvent import catalogue, envs
 from evolvent.core import outside
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, closest
-from evolvent.core.words import parsed
 from evolvent.evaluate.live import Live
 from evolvent.testing.advantage import AdvantageReport, Aggregation, Form, check_advantage
 from evolvent.testing.credit import check_credit
@@ -99,4 +99,4 @@ def _advantage(name: str, form: Form, aggregation: Aggregation, torch: bool) -> 
         return check_advantage(function, form, aggregation=aggregation, arrays=arrays)
 
 
-COMMANDS = {"check": lambda words: parsed(check, words, "evolvent check")}
+COMMANDS = {"check": lambda arguments: parsed(check, arguments, "evolvent check")}

@@ -13,7 +13,7 @@ import pytest
 from evolvent import Memory
 from evolvent.algos import evokernel
 from evolvent.algos.evokernel import session
-from evolvent.algos.evokernel.words import PRACTICES, TEMPLATES, lesson_of
+from evolvent.algos.evokernel.texts import PRACTICES, TEMPLATES, lesson_of
 from evolvent.cli import main
 from evolvent.core import config as configs
 from evolvent.core.errors import BadInput, EnvError

@@ -215,7 +215,7 @@ def _shares(tree, episode):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (("policy_gradient", "--recorded", "nowhere"), "no such file"),
         (("policy_gradient", "--recorded", "{pairs}"), "pairs in words"),
@@ -225,14 +225,14 @@ def _shares(tree, episode):
         (("dpo", "--pairs", "{alone}", "--compare", "siblings"), "went apart in one state"),
     ],
 )
-def test_what_cannot_be_learned_from_is_said(words, message, writer, searched, tmp_path, capsys):
+def test_what_cannot_be_learned_from_is_said(arguments, message, writer, searched, tmp_path, capsys):
     pairs = tmp_path / "pairs.jsonl"
     pairs.write_text('{"prompt": "a", "chosen": "b", "rejected": "c"}\n', encoding="utf-8")
     alone = tmp_path / "alone.jsonl"
     alone.write_text(json.dumps(_attempts(("ax", 1.0))[0].to_dict()) + "\n", encoding="utf-8")
-    words = [word.format(pairs=pairs, trees=searched, alone=alone) for word in words]
+    arguments = [word.format(pairs=pairs, trees=searched, alone=alone) for word in arguments]
     with pytest.raises(SystemExit) as stopped:
-        main(["run", *words, "--env", ENV, "--model", writer, "--out", str(tmp_path / "run"), "--plain"])
+        main(["run", *arguments, "--env", ENV, "--model", writer, "--out", str(tmp_path / "run"), "--plain"])
     assert stopped.value.code == 2 and message in capsys.readouterr().err
 
 

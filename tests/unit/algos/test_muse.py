@@ -291,12 +291,21 @@ def test_it_runs_and_is_evaluated_by_the_command_line(tmp_path, capsys):
     script = {"replies": {"*": " Way\n1. Go on."}}
     (tmp_path / "model.json").write_text(json.dumps(script))
     out = str(tmp_path / "run")
-    words = ["--env", own(tmp_path), "--model", f"scripted:{tmp_path / 'model.json'}", "--train", "2", "--heldout", "1"]
-    main(["run", "muse", *words, "--out", out])
+    arguments = [
+        "--env",
+        own(tmp_path),
+        "--model",
+        f"scripted:{tmp_path / 'model.json'}",
+        "--train",
+        "2",
+        "--heldout",
+        "1",
+    ]
+    main(["run", "muse", *arguments, "--out", out])
     main(["eval", out])
     assert "held-out success: 0 of 1" in capsys.readouterr().out
     with pytest.raises(SystemExit):
-        main(["run", "muse", *words, "--read", "0"])
+        main(["run", "muse", *arguments, "--read", "0"])
     assert "--read" in capsys.readouterr().err
 
 

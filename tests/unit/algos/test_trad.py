@@ -196,7 +196,7 @@ def test_through_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     own(tmp_path)
     (tmp_path / "model.py").write_text("def answer(prompt):\n    return ' I go on, because it is not done.'\n")
-    words = [
+    arguments = [
         "--env",
         "shelves.py:make",
         "--model",
@@ -208,7 +208,7 @@ def test_through_the_command_line(tmp_path, monkeypatch, capsys):
         "--heldout",
         "2",
     ]
-    main(["run", "trad", *words, "--out", "run", "--plain"])
+    main(["run", "trad", *arguments, "--out", "run", "--plain"])
     printed = capsys.readouterr()
     assert (
         "4 steps, 4 with a thought" in printed.out + printed.err and "\nafter: the same held-out tasks " in printed.out
@@ -219,9 +219,9 @@ def test_through_the_command_line(tmp_path, monkeypatch, capsys):
     # what another run solved is an expert, too, in an environment that has none
     (tmp_path / "shelves.py").write_text((tmp_path / "shelves.py").read_text().replace("def expert", "def nobody"))
     with pytest.raises(SystemExit):
-        main(["run", "trad", *words, "--out", "none", "--plain"])
+        main(["run", "trad", *arguments, "--out", "none", "--plain"])
     assert "has no expert" in capsys.readouterr().err
-    main(["run", "trad", *words, "--train", "3", "--experts", "run", "--out", "second", "--plain"])
+    main(["run", "trad", *arguments, "--train", "3", "--experts", "run", "--out", "second", "--plain"])
     assert "run has fewer solved training tasks than the 3 asked for: 2" in capsys.readouterr().out
     assert json.loads((tmp_path / "second" / "summary.json").read_text())["experts"]["steps"] == 8
 

@@ -26,9 +26,9 @@ def fakes(tmp_path, monkeypatch):
     speed.__path__.remove(str(tmp_path))
 
 
-def refused(capsys, *words):
+def refused(capsys, *arguments):
     with pytest.raises(SystemExit) as end:
-        main([*words, "--plain"])
+        main([*arguments, "--plain"])
     assert end.value.code == 2
     return capsys.readouterr()
 
@@ -44,7 +44,7 @@ def test_it_prints_writes_and_fails_when_a_check_does(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (("ledgr",), "did you mean 'ledger'?"),
         (("fake", "--sizes", "10"), "has no sizes"),
@@ -53,8 +53,8 @@ def test_it_prints_writes_and_fails_when_a_check_does(tmp_path, capsys):
         (("fake", "--speed", "1"), "--speed"),
     ],
 )
-def test_what_cannot_be_measured_is_refused(capsys, words, said):
-    assert said in refused(capsys, *words).err
+def test_what_cannot_be_measured_is_refused(capsys, arguments, said):
+    assert said in refused(capsys, *arguments).err
 
 
 def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):

@@ -36,8 +36,8 @@ def test_a_cell_runs_and_is_not_run_twice(load, tmp_path, monkeypatch):
         settings={"train": 4, "heldout": 4, "passes": 2, "embedder": "hash"},
     )
     out = tmp_path / "rows.json"
-    words = ["--model", "evolvent.demo:answer", "--arms", "memlift", "--seeds", "0"]
-    monkeypatch.setattr(sys, "argv", ["analyst", "--runs", str(tmp_path / "runs"), "--out", str(out), *words])
+    arguments = ["--model", "evolvent.demo:answer", "--arms", "memlift", "--seeds", "0"]
+    monkeypatch.setattr(sys, "argv", ["analyst", "--runs", str(tmp_path / "runs"), "--out", str(out), *arguments])
     grid.main(small, "doc")
     first = json.loads(out.read_text())
     assert [(row["arm"], row["passes"], row["heldout"]) for row in first] == [("memlift", [0.0, 1.0], 1.0)]

@@ -68,11 +68,11 @@ def test_a_row_of_named_kernels_does_not_stand_for_as_many_drawn_ones(tmp_path, 
     monkeypatch.setattr(evokernel.models, "load", lambda *_: SimpleNamespace(close=lambda: None, name="a"))
     monkeypatch.setattr(evokernel, "run", lambda cell, *_: ran.append(cell) or dict.fromkeys(evokernel.KEPT, 0))
     monkeypatch.setattr(evokernel, "attempts", lambda path: [])
-    words = ["--model", "a", "--arms", "refine", "--count", "2", "--budget", "8", "--out", str(out)]
-    monkeypatch.setattr(sys, "argv", ["x", *words, "--runs", str(tmp_path), "--kernels", "dot", "gelu"])
+    arguments = ["--model", "a", "--arms", "refine", "--count", "2", "--budget", "8", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", ["x", *arguments, "--runs", str(tmp_path), "--kernels", "dot", "gelu"])
     evokernel.main()
     assert ran == []
-    monkeypatch.setattr(sys, "argv", ["x", *words, "--runs", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["x", *arguments, "--runs", str(tmp_path)])
     evokernel.main()
     assert [cell.get("only") for cell in ran] == [None]
 

@@ -19,9 +19,9 @@ def scripts(monkeypatch):
     return team_grid, marl_tables
 
 
-def run(team_grid, cells, tmp_path, monkeypatch, *words):
+def run(team_grid, cells, tmp_path, monkeypatch, *arguments):
     out = tmp_path / "rows.json"
-    monkeypatch.setattr(sys, "argv", ["grid", "--runs", str(tmp_path / "runs"), "--out", str(out), *words])
+    monkeypatch.setattr(sys, "argv", ["grid", "--runs", str(tmp_path / "runs"), "--out", str(out), *arguments])
     team_grid.main("grid", cells, "doc", seeds=(0, 1))
     return json.loads(out.read_text())
 

@@ -53,19 +53,19 @@ def bare(tmp_path):
     return recorded(tmp_path / "bare", episodes)
 
 
-def credit(*words):
-    COMMANDS["credit"]([str(word) for word in words])
+def credit(*arguments):
+    COMMANDS["credit"]([str(word) for word in arguments])
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_every_rule_is_reached_or_says_what_is_missing(full, tmp_path, name, capsys):
     rule = catalogue.credit_rule(name)
-    words = (full, "--rule", name, "--json", tmp_path / "c.json", "--plain")
+    arguments = (full, "--rule", name, "--json", tmp_path / "c.json", "--plain")
     if rule.RECORD == "rollout":
         with pytest.raises(BadInput, match="recorded no rollout"):
-            credit(*words)
+            credit(*arguments)
         return
-    credit(*words)
+    credit(*arguments)
     data = json.loads((tmp_path / "c.json").read_text())["rules"][0]
     assert data["level"] == rule.LEVEL and data["units"] and name in capsys.readouterr().out
     ledger = applied(rule, _standing(rule), [*map(Episode.from_dict, RunFolder.open(full).read_episodes())], None)
@@ -102,8 +102,8 @@ def test_what_the_record_lacks_is_said(bare, name, message):
 
 
 def test_a_rule_that_hands_out_the_reward_says_so_and_another_by_how_much_not(bare, tmp_path, capsys):
-    words = ("--rule", "step_return_to_go", "step_group_mean", "step_gae", "--html", tmp_path / "c.html", "--plain")
-    credit(bare, *words)
+    arguments = ("--rule", "step_return_to_go", "step_group_mean", "step_gae", "--html", tmp_path / "c.html", "--plain")
+    credit(bare, *arguments)
     out = capsys.readouterr().out
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith("step_")}
     assert rows["step_return_to_go"][-1] == "yes" and rows["step_return_to_go"][-2] == "6"
@@ -142,8 +142,8 @@ def test_settings_files_and_the_last_update(full, tmp_path, capsys):
         "def assign(episodes, config):\n"
         "    ledger = Ledger.for_episodes(episodes)\n    ledger.set('component', config.each)\n    return ledger\n"
     )
-    for words in ((f"{tmp_path}/mine.py:assign,each=3",), (f"{tmp_path}/mine.py", "--rule-options", "each=3")):
-        credit(full, "--rule", *words, "--last", "--json", tmp_path / "c.json", "--plain")
+    for arguments in ((f"{tmp_path}/mine.py:assign,each=3",), (f"{tmp_path}/mine.py", "--rule-options", "each=3")):
+        credit(full, "--rule", *arguments, "--last", "--json", tmp_path / "c.json", "--plain")
         data = json.loads((tmp_path / "c.json").read_text())["rules"][0]
         n = sum(len(e.components) for e in sample_episodes()[7:])
         assert data["total"] == 3.0 * n and {one["unit"] for one in data["units"]} == {"planner", "critic"}

@@ -40,7 +40,7 @@ def test_nothing_before_everything_after(shown, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "said"),
     [
         (("memory", "explain", "{}/memory.db", "m1"), "from reviewer"),
         (("memory", "audit", "{}/memory.db"), "Health"),
@@ -49,8 +49,8 @@ def test_nothing_before_everything_after(shown, capsys):
         (("eval", "{}"), "8 of 8, 100 %"),
     ],
 )
-def test_every_other_command_reads_its_folder(shown, capsys, words, said):
-    main([word.format(shown) for word in words])
+def test_every_other_command_reads_its_folder(shown, capsys, arguments, said):
+    main([word.format(shown) for word in arguments])
     assert said in capsys.readouterr().out
 
 

@@ -27,15 +27,15 @@ SYSTEM = textwrap.dedent('''
 ''')
 
 
-def refused(capsys, *words):
+def refused(capsys, *arguments):
     with pytest.raises(SystemExit) as stopped:
-        main(list(words))
+        main(list(arguments))
     assert stopped.value.code == 2
     return capsys.readouterr().err
 
 
 def test_a_full_disk_is_reported_and_how_the_run_goes_on(tmp_path, capsys, monkeypatch):
-    words = (
+    arguments = (
         "run",
         "memento",
         "--env",
@@ -57,11 +57,11 @@ def test_a_full_disk_is_reported_and_how_the_run_goes_on(tmp_path, capsys, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(RunFolder, "episode", full)
-        err = refused(capsys, *words)
+        err = refused(capsys, *arguments)
     assert "nothing more can be written" in err and "No space left" in err and "Traceback" not in err
     assert f"evolvent run memento --resume {tmp_path / 'run'}" in err
     main(["run", "memento", "--resume", str(tmp_path / "run"), "--plain"])
-    main([*words[:-1], str(tmp_path / "whole")])
+    main([*arguments[:-1], str(tmp_path / "whole")])
     names = ("step", "task", "success", "tokens", "shown")
     one, other = (
         [{name: row.get(name) for name in names} for row in RunFolder.open(tmp_path / run).read_metrics()]

@@ -56,7 +56,9 @@ def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how(monkeypatc
         return {}
 
     shared = system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig)).evaluate()
-    monkeypatch.setattr(frozen, "evaluate_language", lambda *words, **options: {"words": words, "options": options})
+    monkeypatch.setattr(
+        frozen, "evaluate_language", lambda *arguments, **options: {"words": arguments, "options": options}
+    )
     evaluated = shared("folder", "live", 3, env="other")
     assert evaluated == {"words": (LanguageConfig, "folder", "live", 3), "options": {"env": "other"}}
     assert system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own

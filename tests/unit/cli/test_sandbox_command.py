@@ -42,17 +42,25 @@ SEQUENCES = (
 )
 
 
-@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
 @pytest.mark.parametrize("sequence", SEQUENCES)
-def test_what_a_terminal_would_obey_is_printed_as_it_is_written(tmp_path, capsys, words, sequence):
+def test_what_a_terminal_would_obey_is_printed_as_it_is_written(tmp_path, capsys, arguments, sequence):
     text = (
         f"import os, sys\nfor out in (sys.stdout, sys.stderr): out.write('a ' + {sequence!r} + ' b\\nc\\n')\n"
         f"os.symlink('/', 'l' + {sequence!r}.replace(chr(0), ''))"
     )
-    main(["sandbox", "run", program(tmp_path, text), *words, *([] if words else ["--collect", str(tmp_path / "new")])])
+    main(
+        [
+            "sandbox",
+            "run",
+            program(tmp_path, text),
+            *arguments,
+            *([] if arguments else ["--collect", str(tmp_path / "new")]),
+        ]
+    )
     printed = capsys.readouterr()
     assert all(c.isprintable() or c == "\n" for c in printed.out + printed.err), printed.out
-    if words:
+    if arguments:
         found = json.loads(printed.out)
         assert found["stdout"] == found["stderr"] == f"a {sequence} b\nc\n"
     else:
@@ -89,7 +97,7 @@ def test_without_a_sandbox_the_output_says_so(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["run", "no.py"],
         ["run", __file__ + "x"],
@@ -97,9 +105,9 @@ def test_without_a_sandbox_the_output_says_so(tmp_path, capsys):
         ["run", __file__, "--wall", "-1"],
     ],
 )
-def test_what_cannot_be_run_is_said(words, capsys):
+def test_what_cannot_be_run_is_said(arguments, capsys):
     with pytest.raises(SystemExit) as end:
-        main(["sandbox", *words])
+        main(["sandbox", *arguments])
     assert end.value.code == 2 and "error:" in capsys.readouterr().err
 
 

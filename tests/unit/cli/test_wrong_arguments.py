@@ -9,16 +9,16 @@ from evolvent.core.errors import StoreError
 BOX = set("│╭╮╰╯─")
 
 
-def refused(words, capsys):
+def refused(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
-        main(words)
+        main(arguments)
     err = capsys.readouterr().err
     assert stopped.value.code == 2 and err.startswith("error: ") and "Traceback" not in err, err
     return err
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("memory audit", "a run folder with one"),
         ("memory explain x.db", "ID"),
@@ -38,17 +38,17 @@ def refused(words, capsys):
         ("run memlift --train 1.5", "1.5"),
     ],
 )
-def test_no_boxes_but_an_error_as_all_others(words, message, capsys, tmp_path, monkeypatch):
+def test_no_boxes_but_an_error_as_all_others(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    err = refused(words.split(), capsys)
+    err = refused(arguments.split(), capsys)
     assert not BOX & set(err) and any(one in err for one in message.split("|")), err
     assert "  where: evolvent" in err and "--help" in err
 
 
 def test_help_is_help_still(capsys):
-    for words in (["eval", "--help"], ["memory", "audit", "--help"], ["check", "--help"], ["run", "mat", "--help"]):
+    for arguments in (["eval", "--help"], ["memory", "audit", "--help"], ["check", "--help"], ["run", "mat", "--help"]):
         with pytest.raises(SystemExit) as stopped:
-            main(words)
+            main(arguments)
         assert not stopped.value.code and "usage" in capsys.readouterr().out
 
 

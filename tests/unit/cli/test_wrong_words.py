@@ -17,7 +17,7 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ("run memlift --passses=3", "unknown option\n  got: --passses=3\n  expected: did you mean '--passes'"),
         ("run mcts_rollout", "do: it is a way to search: evolvent run search --search mcts_rollout"),
@@ -38,9 +38,9 @@ def here(tmp_path, monkeypatch):
         ("demo --out photos/../my.py", "not a folder"),
     ],
 )
-def test_it_is_shown_what_there_is(here, capsys, words, message):
+def test_it_is_shown_what_there_is(here, capsys, arguments, message):
     with pytest.raises(SystemExit) as stopped:
-        main(words.split())
+        main(arguments.split())
     out, err = capsys.readouterr()
     assert stopped.value.code == 2 and message in err and "error: " in err and not out, "nothing is begun before"
     assert {path.name for path in here.iterdir()} == {"many", "photos", "my.py"}

@@ -15,12 +15,12 @@ def checkout(tmp_path, monkeypatch):
     results.mkdir(parents=True)
     (here / "machine.py").write_text("code")
     (results / "rows.json").write_text("[]")
-    for words in (
+    for arguments in (
         ["init", "-q"],
         ["add", "-A"],
         ["-c", "user.name=n", "-c", "user.email=e@example.org", "commit", "-q", "-m", "m"],
     ):
-        subprocess.run(["git", "-C", str(tmp_path), *words], check=True)
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
     monkeypatch.setattr(machine, "__file__", str(here / "machine.py"))
     machine.commit.cache_clear()
     yield tmp_path

@@ -28,9 +28,9 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
 
 
 def command(line):
-    name, *words = shlex.split(line)
+    name, *arguments = shlex.split(line)
     assert name == "evolvent"
-    done = subprocess.run([sys.executable, "-m", name, *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", name, *arguments], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and done.stdout, done.stderr
     return done.stdout
 

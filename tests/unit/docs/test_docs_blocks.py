@@ -57,9 +57,9 @@ def commands(page):
     for block in blocks(page, "bash"):
         for line in block.replace("\\\n", " ").splitlines():
             for command in re.split(r"&&|\|(?!\|)", line):
-                words = shlex.split(command, comments=True)
-                if words[:1] == ["evolvent"]:
-                    yield words[1:]
+                arguments = shlex.split(command, comments=True)
+                if arguments[:1] == ["evolvent"]:
+                    yield arguments[1:]
 
 
 def test_every_page_with_python_is_run_somewhere():
@@ -143,17 +143,17 @@ def test_the_parser_reads_every_command(page, monkeypatch):
         "subcommand_cli_from_dict",
         lambda commands, **given: many({key: asked(what) for key, what in commands.items()}, **given),
     )
-    for words in commands(ROOT / page):
-        if words[0] == "run":
+    for arguments in commands(ROOT / page):
+        if arguments[0] == "run":
             try:
-                kind = catalogue.system(words[1]).Config
+                kind = catalogue.system(arguments[1]).Config
             except BadInput:
-                assert words[1] in ("ALGO", "my_system.py"), words
+                assert arguments[1] in ("ALGO", "my_system.py"), arguments
                 continue
-            run_command._parse(kind, words[1], [word for word in words[2:] if word != "…"], kind())
+            run_command._parse(kind, arguments[1], [word for word in arguments[2:] if word != "…"], kind())
         else:
-            assert words[0] in _COMMANDS, words
-            main(words)
+            assert arguments[0] in _COMMANDS, arguments
+            main(arguments)
 
 
 def asked(what):

@@ -811,8 +811,8 @@ def test_words_of_a_command_stay_words(place, word):
         Hint("w", flags=("--x", word), resume=True),
     ):
         blocks.write(place, Page("", (), Number("s", 0.5), hint=hint))
-        words = shlex.split(of_run(MANIFEST, blocks.read(place), place).command)
-        assert words[0] == "evolvent" and words[-1] == word
+        arguments = shlex.split(of_run(MANIFEST, blocks.read(place), place).command)
+        assert arguments[0] == "evolvent" and arguments[-1] == word
     hint = Hint("w", command=("evolvent", "memory", "audit", "DIR"))
     assert shlex.split(of_run(MANIFEST, Page("", (), Number("s", 1.0), hint=hint), Path("/a b/$(c)")).command) == [
         "evolvent",

@@ -93,9 +93,9 @@ def known():
     catalogue.kinds.cache_clear()
 
 
-def command(capsys, *words):
+def command(capsys, *arguments):
     """What a command says that ends with exit code 0."""
-    main([*map(str, words)])
+    main([*map(str, arguments)])
     return capsys.readouterr().out
 
 

@@ -194,9 +194,20 @@ def test_a_mistake_is_reported_with_its_place_and_the_run_goes_on_when_it_is_men
 def test_the_command_line_prints_the_message_and_no_traceback(here, capsys):
     old, new, *_ = MISTAKES["step raises"]
     (here / "my.py").write_text(WORLD.replace(old, new))
-    words = ("--env", "my.py:make", "--model", "my.py:answer", "--embedder", "hash", "--train", "4", "--heldout", "2")
+    arguments = (
+        "--env",
+        "my.py:make",
+        "--model",
+        "my.py:answer",
+        "--embedder",
+        "hash",
+        "--train",
+        "4",
+        "--heldout",
+        "2",
+    )
     with pytest.raises(SystemExit, match="2"):
-        main(["run", "memlift", *words, "--out", "run"])
+        main(["run", "memlift", *arguments, "--out", "run"])
     said = capsys.readouterr().err
     assert said.startswith("error: ") and "it goes on with\n       evolvent run memlift --resume run" in said
     assert "Traceback" not in said

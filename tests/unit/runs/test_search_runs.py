@@ -26,7 +26,7 @@ SEARCHES = ("greedy", *(name for name in ways() if name != "greedy"))
 WIDER = [name for name in ways() if wider(name)]
 
 
-def words(model, out, *more):
+def arguments(model, out, *more):
     return [
         "search",
         "--model",
@@ -56,7 +56,7 @@ def lines(out):
 
 def test_every_search_runs_at_one_budget_and_its_trees_are_shown(folder, tmp_path):
     out = tmp_path / "run"
-    command.main(words(folder, out, "--search", *SEARCHES, "--seed", "3"))
+    command.main(arguments(folder, out, "--search", *SEARCHES, "--seed", "3"))
     summary = json.loads((out / "summary.json").read_text())
     assert [arm["name"] for arm in summary["arms"]] == list(SEARCHES)
     assert all(arm["n"] == 5 and 0 < arm["tokens"] <= 30 for arm in summary["arms"])
@@ -76,7 +76,7 @@ def test_a_run_that_was_stopped_goes_on_with_the_same_numbers(folder, tmp_path):
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     more = ("--search", "mcts_rollout", "cot_sc")
     for out in (whole, cut):
-        command.main(words(folder, out, *more))
+        command.main(arguments(folder, out, *more))
     want, trees = lines(whole), (whole / "trees.jsonl").read_text()
     assert lines(cut) == want
     (cut / "summary.json").unlink()
@@ -252,7 +252,7 @@ def test_a_learned_value_is_read_from_its_folder(folder, tmp_path):
     value.fit([model.encode("1 + 2"), model.encode("3 + 4")], [0.0, 1.0], Fit(epochs=1, steps=1))
     value.save(tmp_path / "value")
     out = tmp_path / "run"
-    command.main(words(folder, out, "--search", "mcts_rollout", "--value", str(tmp_path / "value")))
+    command.main(arguments(folder, out, "--search", "mcts_rollout", "--value", str(tmp_path / "value")))
     assert all(0 <= row["value"] <= 1 and row["judged"] for row in lines(out))
     with pytest.raises(BadInput, match="model in torch"):
         SearchConfig(value=str(tmp_path / "value"), model="smollm2-135m")
@@ -265,7 +265,7 @@ def test_a_search_in_torch_has_the_threads_that_were_asked_for(folder, tmp_path,
 
     seen, before, grow = set(), torch.get_num_threads(), Grower.grow
     monkeypatch.setattr(Grower, "grow", lambda *a, **k: seen.add(torch.get_num_threads()) or grow(*a, **k))
-    command.main(words(folder, tmp_path / "run", "--search", "greedy", "--threads", str(before + 1)))
+    command.main(arguments(folder, tmp_path / "run", "--search", "greedy", "--threads", str(before + 1)))
     assert seen == {before + 1} and torch.get_num_threads() == before
 
 
@@ -309,7 +309,7 @@ def test_settings_of_earlier_folders_are_read():
 
 def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
     out, more = tmp_path / "run", ("--search", "beam", "--value", "judge", "--keep", "2")
-    command.main([*words(folder, out, *more), "--budget-tokens", "400"])
+    command.main([*arguments(folder, out, *more), "--budget-tokens", "400"])
     rows = lines(out)
     assert all(row["judge_tokens"] > row["tokens"] for row in rows)
     assert "read by the judge" in capsys.readouterr().out and "read by the judge" in (out / "report.html").read_text()
@@ -317,13 +317,13 @@ def test_what_a_judge_reads_is_in_its_budget_and_said(folder, tmp_path, capsys):
     assert arm["judge_tokens"] == pytest.approx(sum(row["judge_tokens"] for row in rows) / len(rows))
     assert arm["left"] < -0.05 and "spent of the budget: beam" in (out / "report.html").read_text()
     freely = tmp_path / "freely"
-    command.main([*words(folder, freely, *more), "--budget-tokens", "4000"])
+    command.main([*arguments(folder, freely, *more), "--budget-tokens", "4000"])
     assert sum(row["tokens"] for row in rows) < sum(row["tokens"] for row in lines(freely)) < 400 * len(rows)
 
 
 def test_a_search_that_ends_before_its_budget_says_so_and_what_to_set(folder, tmp_path, capsys):
     out = tmp_path / "run"
-    command.main([*words(folder, out, "--search", "best_of_n", "beam", "--keep", "1"), "--budget-tokens", "400"])
+    command.main([*arguments(folder, out, "--search", "best_of_n", "beam", "--keep", "1"), "--budget-tokens", "400"])
     rows = {name: [row for row in lines(out) if row["phase"] == name] for name in ("best_of_n", "beam")}
     best, beam = json.loads((out / "summary.json").read_text())["arms"]
     assert beam["left"] == pytest.approx(1 - sum(row["tokens"] for row in rows["beam"]) / 400 / len(rows["beam"]))
@@ -337,7 +337,7 @@ def test_what_is_advised_lets_every_such_search_spend_more(folder, tmp_path):
     tokens = []
     for number, more in enumerate(((), ("--widths", "24", "--keep", "12", "--paths", "4"))):
         out = tmp_path / str(number)
-        command.main([*words(folder, out, "--search", *WIDER, *more), "--tasks", "1", "--budget-tokens", "600"])
+        command.main([*arguments(folder, out, "--search", *WIDER, *more), "--tasks", "1", "--budget-tokens", "600"])
         tokens.append([row["tokens"] for row in lines(out)])
     assert all(wide > narrow or narrow > 450 for narrow, wide in zip(*tokens, strict=True))
 
@@ -374,7 +374,7 @@ def test_a_mean_of_values_is_one(folder, tmp_path):
     value = {}
     for name in ("likelihood", "judge", "likelihood+judge"):
         out = tmp_path / name
-        command.main([*words(folder, out, "--search", "greedy", "--value", name), "--budget-tokens", "400"])
+        command.main([*arguments(folder, out, "--search", "greedy", "--value", name), "--budget-tokens", "400"])
         value[name] = [row["value"] for row in lines(out)]
         assert all(bool(row["judge_tokens"]) == ("judge" in name) for row in lines(out))  # a part knows its search
     mean = (np.array(value["likelihood"]) + value["judge"]) / 2

@@ -19,7 +19,7 @@ ROWS, BATCHES = 2 * TASKS, 6  # of two searches, two tasks a batch
 WORLD = "household:swap=true"
 
 
-def words(out, *more):
+def arguments(out, *more):
     fixed = "search --model none --search best_of_n rap --value flat --budget-tokens 0 --budget-calls 30 --plain"
     return [*fixed.split(), "--env", WORLD, "--tasks", str(TASKS), "--batch", "2", "--out", str(out), *more]
 
@@ -46,7 +46,7 @@ def written(out):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     out = tmp_path_factory.mktemp("whole") / "run"
-    command.main(words(out))
+    command.main(arguments(out))
     assert [row["step"] for row in written(out)[0]] == list(range(ROWS))
     return written(out)
 
@@ -58,11 +58,11 @@ def stop(monkeypatch):
     def at(batch, number):
         grown, grow = [], Grower.grow
 
-        def stopping(*words, **named):
+        def stopping(*arguments, **named):
             grown.append(1)
             if len(grown) == batch:
                 os.kill(os.getpid(), number)
-            return grow(*words, **named)
+            return grow(*arguments, **named)
 
         monkeypatch.setattr(Grower, "grow", stopping)
 
@@ -77,7 +77,7 @@ def test_a_stopped_run_ends_its_batch_and_goes_on_as_one_that_was_not(
     out = tmp_path / "run"
     stop(batch, number)
     with pytest.raises(KeyboardInterrupt, match="stopped; the run stands in"):
-        command.main(words(out))
+        command.main(arguments(out))
     assert len(RunFolder.open(out).read_metrics()) == rows and not (out / "summary.json").exists()
     assert f"stopped after batch {batch}, which is saved" in capsys.readouterr().out
     again(out)
@@ -87,7 +87,7 @@ def test_a_stopped_run_ends_its_batch_and_goes_on_as_one_that_was_not(
 
 def test_stopped_in_its_last_batch_it_ends(tmp_path, whole, stop):
     stop(BATCHES, signal.SIGTERM)
-    command.main(words(tmp_path / "run"))
+    command.main(arguments(tmp_path / "run"))
     assert written(tmp_path / "run") == whole
 
 
@@ -110,7 +110,7 @@ run.main(sys.argv[1:])
 def test_a_killed_run_goes_on_as_one_that_was_not(tmp_path, whole, at):
     """Also where the attempts and the tree of a task are written, and its line is not."""
     out = tmp_path / "run"
-    done = subprocess.run([sys.executable, "-c", KILLED.format(at=at), *words(out)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", KILLED.format(at=at), *arguments(out)], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert len(RunFolder.open(out).read_metrics()) == at
     again(out)
@@ -121,7 +121,7 @@ def test_it_ends_where_its_minutes_are_over_and_goes_on_with_more(tmp_path, whol
     out = tmp_path / "run"
     with monkeypatch.context() as patched:
         patched.setattr(RunFolder, "seconds", property(lambda self: 60.0 * len(self.read_metrics())))
-        command.main(words(out, "--minutes", "6"))
+        command.main(arguments(out, "--minutes", "6"))
     assert "the 6 minutes are over: 4 of 6 batches were searched" in capsys.readouterr().out
     assert [arm["n"] for arm in json.loads((out / "summary.json").read_text())["arms"]] == [5, 2]
     assert (out / "report.html").exists()
@@ -132,16 +132,16 @@ def test_it_ends_where_its_minutes_are_over_and_goes_on_with_more(tmp_path, whol
 
 
 def test_minutes_that_are_over_before_anything_is_searched_are_said(tmp_path, capsys):
-    command.main(words(tmp_path / "run", "--minutes", "1e-9"))
+    command.main(arguments(tmp_path / "run", "--minutes", "1e-9"))
     assert "0 of 6 batches were searched" in capsys.readouterr().out and (tmp_path / "run/report.html").exists()
     for wrong in ("-1", "nan"):
         with pytest.raises((BadInput, SystemExit)):
-            command.main(words(tmp_path / wrong, "--minutes", wrong))
+            command.main(arguments(tmp_path / wrong, "--minutes", wrong))
 
 
 def test_a_folder_of_an_earlier_version_goes_on(tmp_path, whole):
     out = tmp_path / "run"
-    command.main(words(out))
+    command.main(arguments(out))
     (out / "summary.json").unlink()
     kept = (out / "metrics.jsonl").read_text().splitlines(keepends=True)
     (out / "metrics.jsonl").write_text("".join(kept[:6]))

@@ -30,8 +30,8 @@ def run(path, algo, **more):
     return path
 
 
-def credit(path, *words):
-    COMMANDS["credit"]([str(w) for w in (path, *words, "--json", path / "c.json", "--plain")])
+def credit(path, *arguments):
+    COMMANDS["credit"]([str(w) for w in (path, *arguments, "--json", path / "c.json", "--plain")])
     return json.loads((path / "c.json").read_text())["rules"]
 
 

@@ -43,7 +43,7 @@ from evolvent.runs.language.start import CRITIC, Needs
 PAPER = "arXiv 2310.03173"
 LEVELS = ("token",)
 STATUS = "lightly tested"
-_NEEDS = Needs(base=CRITIC, words=True, kinds=("compiles", "runs", "correct"))
+_NEEDS = Needs(base=CRITIC, text=True, kinds=("compiles", "runs", "correct"))
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ def _learn(session: Session, lineage: Lineage, planned: Plan, row: dict[str, Any
     feature = next((m for stage, m in planned.stages if stage == "feature"), None)
     if feature is not None and not planned.idea:  # the model's own: from now on in the archive
         memory.remember(
-            feature.words,
+            feature.description,
             described(feature),
             kind="mechanic",
             value=reward,

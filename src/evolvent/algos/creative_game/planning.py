@@ -67,8 +67,8 @@ def plan(config: Any, session: Session, lineage: Lineage, number: int) -> Plan:
     made.idea, body = _idea(config, session, game, page, have, number, receipts)
     made.stages = [] if parent else [("skeleton", BY_NAME[GAMES[game]])]
     if body:
-        name, _, words = body.partition(": ")
-        made.stages.append(("feature", BY_NAME.get(name, Mechanic(name, words, ""))))
+        name, _, description = body.partition(": ")
+        made.stages.append(("feature", BY_NAME.get(name, Mechanic(name, description, ""))))
     looks = [m for m in MECHANICS if m.look and m.name not in have]
     if looks:
         made.stages.append(("visual", looks[int(rng(config.seed, "look", number).integers(len(looks)))]))

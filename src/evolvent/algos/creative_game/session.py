@@ -125,10 +125,10 @@ def opened_session(config: Any, folder: RunFolder, live: Live, resume: bool, mod
 
 
 def _begin(memory: Memory) -> None:
-    """What the archive knows at first: every mechanic of the world, in words."""
+    """What the archive knows at first: every mechanic of the world, described."""
     rows = [
         {
-            "key": m.words,
+            "key": m.description,
             "body": described(m),
             "kind": "mechanic",
             "source": "seed",
@@ -145,7 +145,7 @@ def _begin(memory: Memory) -> None:
 
 def described(mechanic: Mechanic) -> str:
     """A mechanic in a line."""
-    return f"{mechanic.name}: {mechanic.words}"
+    return f"{mechanic.name}: {mechanic.description}"
 
 
 def first_page(game: str, *, skeleton: bool) -> str:

@@ -38,7 +38,7 @@ from evolvent.algos.evokernel.breaks import Breaks, left_out
 from evolvent.algos.evokernel.config import ProgramsConfig
 from evolvent.algos.evokernel.session import FRESH, REWARDS, Session, Start, Work, opened_session
 from evolvent.algos.evokernel.summary import summarise
-from evolvent.algos.evokernel.words import lesson_of, outcome, report, tell, writing
+from evolvent.algos.evokernel.texts import lesson_of, outcome, report, tell, writing
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.algos.evokernel.config import ProgramsConfig
-from evolvent.algos.evokernel.words import PRACTICES, TEMPLATES
+from evolvent.algos.evokernel.texts import PRACTICES, TEMPLATES
 from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Engine, Model, Request
@@ -69,8 +69,8 @@ class Work:
 
     def known(self, source: str) -> Start | None:
         """The start that is the same program, but for blanks."""
-        words = source.split()
-        return next((start for start in self.starts.values() if start.source.split() == words), None)
+        parts = source.split()
+        return next((start for start in self.starts.values() if start.source.split() == parts), None)
 
 
 @dataclass

@@ -167,7 +167,7 @@ class Muse:
         if not guide:
             return Agent(self.first, self.model, Use(how="none"), AttemptSettings(self.renderer, SOLO))
         if not retry:
-            self.analysis.words = ""
+            self.analysis.text = ""
         items = self.memory.items()
         tools = {item.key: item.body for item in items if item.kind == TOOL}
         # where nothing is written nobody reads

@@ -63,7 +63,7 @@ class Reading:
 class Analysis:
     """Why the try before failed, in the model's words."""
 
-    words: str = ""
+    text: str = ""
 
 
 class Instructed:
@@ -124,8 +124,8 @@ class Guided:
         step = Decision(key)
         self.steps.append(step)
         advice = "".join(f"- {item.key}: {item.body}\n" for item in items if item.kind == STRATEGY)
-        if self.retry and self.analysis.words:
-            advice += f"- The last try failed: {self.analysis.words}\n"
+        if self.retry and self.analysis.text:
+            advice += f"- The last try failed: {self.analysis.text}\n"
         return (f"Mind:\n{advice}\n" if advice else "") + self._fetched(step, guide, said.get(READER, ""), seed)
 
     def choose(self, turn: Turn, answer: Completion, seed: int, episode: Episode) -> tuple[str, Completion]:
@@ -187,20 +187,20 @@ class Guided:
         if not (self.learns and turn.valid):
             return ""
         ask = functools.partial(self._written, engine, renderer)
-        words = [self._tools(episode, ask)]
+        written = [self._tools(episode, ask)]
         if not turn.success:
             happened = turn.info.get("words") or turn.observation
-            self.analysis.words = " ".join(ask(f"It failed: {happened}\nWhy, in one sentence:", "why", "\n").split())
-            words.append("why it failed")
+            self.analysis.text = " ".join(ask(f"It failed: {happened}\nWhy, in one sentence:", "why", "\n").split())
+            written.append("why it failed")
             correction = self.env.review(self.task, seed_tree(self.seed, "review")) if self.last else None
             if correction is not None:
                 ask = functools.partial(self._written, engine, renderer, done=correction.body)
-                words.append(self._procedure(ask, correction.body, correction.source))
+                written.append(self._procedure(ask, correction.body, correction.source))
         else:
-            words.append(self._procedure(ask, self._done, "self"))
-            if self.retry and self.analysis.words:
-                words.append(self._pattern(ask))
-        return ", ".join(filter(None, words))
+            written.append(self._procedure(ask, self._done, "self"))
+            if self.retry and self.analysis.text:
+                written.append(self._pattern(ask))
+        return ", ".join(filter(None, written))
 
     def learn(self) -> None:
         """Write the stores and settle what was read: one transaction, in which no model is called."""
@@ -255,7 +255,7 @@ class Guided:
 
     def _pattern(self, ask: Ask) -> str:
         end = "This one was right. What to mind in any such trouble: a short name, then one sentence.\nName:"
-        said = ask(f"The first try failed: {self.analysis.words}\n{end}", "strategy", "\n\n")
+        said = ask(f"The first try failed: {self.analysis.text}\n{end}", "strategy", "\n\n")
         name, text = named(said)
         if not (name and text):
             return ""

@@ -358,7 +358,7 @@ def _thought(
         seed = seed_tree(config.seed, "thought", task.id, i, begin)
         (said,) = agent.engine([Request(prompt, seed, config.words, ("\n",), adapter=None)])
         tokens, prompt_tokens = tokens + len(said.token_ids), prompt_tokens + said.prompt_tokens
-        words, _ = cut(said.text, (f"{question}:", f"{answer}:", f"{THINKER}:", "\n"))
-        if thought := " ".join(words.split()):
+        begun, _ = cut(said.text, (f"{question}:", f"{answer}:", f"{THINKER}:", "\n"))
+        if thought := " ".join(begun.split()):
             return f"{begin.strip()} {thought}".strip(), tokens, prompt_tokens
     return "", tokens, prompt_tokens

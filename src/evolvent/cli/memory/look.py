@@ -21,7 +21,7 @@ from evolvent.evaluate.live import Live, count, percent, size
 from evolvent.memory.items import Order
 from evolvent.memory.text import short
 from evolvent.memory.there import open_memory
-from evolvent.runs.account.memories import health_words
+from evolvent.runs.account.memories import health_label
 
 _short = partial(short, limit=60)
 _CREDIT = {"credits": "values changed", "moved": "change in all", "net": "change, net", "share": "share of change"}
@@ -281,7 +281,7 @@ def _tell(live: Live, data: Mapping[str, Any]) -> None:
         "gate",
         "gate_top_fifth",
     )
-    rows = [list(health_words(name, data[name])) for name in numbers]
+    rows = [list(health_label(name, data[name])) for name in numbers]
     rows += [[f"{status} memories", count] for status, count in data["by_status"].items() if status != "active"]
     rows.append(["unsettled receipts", data["unsettled"]["receipts"]])
     for name, found in (("same body, other key", "same_body"), ("near duplicates", "near")):

@@ -250,9 +250,9 @@ def _problem(kind: str, split: str, seed: int) -> tuple[str, str, dict[str, str]
     goal = _choose_goal(kind, fixed, things, holds, draw)
     if goal is None:
         return None
-    words = draw.choice(goals[KINDS[kind]]["templates"]).format(**{k: v.lower() for k, v in goal.items()})
+    goal_text = draw.choice(goals[KINDS[kind]]["templates"]).format(**{k: v.lower() for k, v in goal.items()})
     target = goals[KINDS[kind]]["pddl"].format(**goal).replace("#", "-")
-    return _pddl(fixed, things, target), words, goal
+    return _pddl(fixed, things, target), goal_text, goal
 
 
 def _choose_goal(

@@ -70,9 +70,9 @@ def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit:
 class BabyAI(TextEnv):
     """One level. An attempt that fulfils its mission is worth 1, any other 0."""
 
-    def __init__(self, level: str, world: Any, words: tuple[str, ...], limit: int) -> None:
+    def __init__(self, level: str, world: Any, commands: tuple[str, ...], limit: int) -> None:
         self.name, self.instructions = f"babyai-{level}", _HEAD
-        self._level, self._world, self._words, self._given_limit = level, world, words, limit
+        self._level, self._world, self._commands, self._given_limit = level, world, commands, limit
         self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -111,7 +111,7 @@ class BabyAI(TextEnv):
     def step(self, action: str) -> Turn:
         """Give one command; one that the world does not know passes a step."""
         playing(self._turn, self.name)
-        move = self._words.index(action) if action in self._words else _NOTHING
+        move = self._commands.index(action) if action in self._commands else _NOTHING
         seen, reward, ended, _, _ = self._world.step(move)
         self._moves += 1
         return self._show(seen["image"], float(reward > 0), ended=bool(ended))
@@ -136,7 +136,7 @@ class BabyAI(TextEnv):
             lines.append(f"You carry {article(f'{held.color} {held.type}') if held else 'nothing'}.")
         self._turn = Turn(
             observation="\n".join(lines),
-            admissible=tuple(self._words[move] for move in self._possible()),
+            admissible=tuple(self._commands[move] for move in self._possible()),
             reward=reward,
             terminated=ended,
             truncated=not ended and self._moves >= self._limit,

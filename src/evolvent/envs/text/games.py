@@ -107,8 +107,8 @@ class Judge:
         faults += [] if seen.painted or seen.ended else ["nothing is painted"]
         gate = "" if seen.playable else "browser"
         n = len(seen.errors) + bool(seen.ended) + (not seen.painted)
-        words = "; ".join(faults[:2]) or ("it plays" if seen.changes else "it plays, but nothing on it moves")
-        return Verdict(page, source, gate, words, n, len(warnings) + len(seen.warnings), seen)
+        text = "; ".join(faults[:2]) or ("it plays" if seen.changes else "it plays, but nothing on it moves")
+        return Verdict(page, source, gate, text, n, len(warnings) + len(seen.warnings), seen)
 
     def close(self) -> None:
         """End the browser."""
@@ -210,8 +210,8 @@ class Games(TextEnv):
         """All gates of a page with the mechanic of an answer put into it."""
         source = extract(answer)
         if not source or not is_mechanic(source):
-            words = "there is no mechanics.push({...}) in the answer" if source else "there is no program in the answer"
-            return Verdict("", source, "text", words, errors=1)
+            why = "there is no mechanics.push({...}) in the answer" if source else "there is no program in the answer"
+            return Verdict("", source, "text", why, errors=1)
         return self.start().judge(added(page, name, source), source)
 
     def there(self, verdict: Verdict, name: str) -> bool:
@@ -224,10 +224,12 @@ class Games(TextEnv):
         game: str, page: str, mechanic: Mechanic, *, failed: str = "", source: str = "", whole: bool = False
     ) -> str:
         """The text of a task: what the game has, what to add, and how the last try failed."""
-        have = "; ".join(f"{name} ({BY_NAME[name].words})" if name in BY_NAME else name for name in blocks_of(page))
+        have = "; ".join(
+            f"{name} ({BY_NAME[name].description})" if name in BY_NAME else name for name in blocks_of(page)
+        )
         text = f"Game {game}{f', with {have}' if have else ''}.\n"
         text += f"This is the page so far:\n```html\n{page.strip()}\n```\n{WHOLE}\n" if whole else ""
-        text += f"Add {mechanic.name}: {mechanic.words}"
+        text += f"Add {mechanic.name}: {mechanic.description}"
         text += " (what it looks like alone: draw(s, g), no rules)" if mechanic.look else ""
         if failed:
             text += f"\nThis failed ({failed}):\n```js\n{source}\n```\nWrite it again without the mistake."

@@ -12,19 +12,19 @@ class Mechanic:
     """A stable local change of the rules, or (``look``) of what the game looks like alone."""
 
     name: str
-    words: str
+    description: str
     code: str
     look: bool = False
 
 
-def _of(name: str, words: str, *, start: str = "", step: str = "", draw: str = "") -> Mechanic:
+def _of(name: str, description: str, *, start: str = "", step: str = "", draw: str = "") -> Mechanic:
     parts = [("start(s)", start), ("step(s, keys)", step), ("draw(s, g)", draw)]
     body = "".join(
         f"  {head} {{\n" + "".join(f"    {line}\n" for line in code.strip().splitlines()) + "  },\n"
         for head, code in parts
         if code
     )
-    return Mechanic(name, words, f"mechanics.push({{\n{body}}});", look=not start and not step)
+    return Mechanic(name, description, f"mechanics.push({{\n{body}}});", look=not start and not step)
 
 
 MECHANICS = (

@@ -157,7 +157,7 @@ def static_check(page: str) -> tuple[list[str], list[str]]:
         return [f"a page of more than {_MOST:,} characters"], []
     scripts = "\n".join(re.findall(r"<script[^<>]*+>(.*?)(?:</script>|\Z)", page, re.I | re.S))
     bare = _bare(scripts, short=24)
-    errors = [words for pattern, words in _CHECKS.values() if not re.search(pattern, bare, re.M)]
+    errors = [message for pattern, message in _CHECKS.values() if not re.search(pattern, bare, re.M)]
     code = _bare(scripts)
     errors += [
         f"{a}{b} do not match: {code.count(a)} and {code.count(b)}"

@@ -172,13 +172,13 @@ class Household(TextEnv):
         while ways:
             world, said = ways.popleft()
             for move in world.moves():
-                after, words = copy.deepcopy(world), (*said, self._phrases[move[0]].format(*move[1:]))
+                after, spoken = copy.deepcopy(world), (*said, self._phrases[move[0]].format(*move[1:]))
                 after.make(move)
                 if after.solved():
-                    return words
+                    return spoken
                 if repr(after) not in known:
                     known.add(repr(after))
-                    ways.append((after, words))
+                    ways.append((after, spoken))
         raise EnvError("no way to the goal", got=task.id, where=f"{self.name}.expert")
 
     def _start(self, task: Task) -> World:

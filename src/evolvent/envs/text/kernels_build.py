@@ -206,9 +206,9 @@ def compiled(sandbox: Sandbox, compiler: Compiler, source: str, *, fast_math: bo
     library = result.files.get("k.so")
     if result.status != "ok" or library is None:
         last = result.stderr.strip().rpartition("\n")[2][:160] if result.status == "failed" else ""
-        words = errors_of(result.stderr) or last or f"the compiler was ended: {result.limit or result.status}"
+        text = errors_of(result.stderr) or last or f"the compiler was ended: {result.limit or result.status}"
         named = re.search(r"k\.c:\d+:\d+: error|undefined reference", result.stderr)
-        return Refused("compile", words, doubtful=result.status == "failed" and named is None)
+        return Refused("compile", text, doubtful=result.status == "failed" and named is None)
     why = linked(library)
     return Refused("compile" if why.startswith("there is no") else "hack", why) if why else library
 
@@ -244,9 +244,9 @@ def errors_of(text: str, most: int = 2) -> str:
         match = re.search(r"(?:k\.c:(\d+):\d+: )?(?:fatal )?error: (.*)", line)
         if match is None and "undefined reference" not in line:
             continue
-        words = match[2] if match else line.rpartition(": ")[2]
+        message = match[2] if match else line.rpartition(": ")[2]
         quoted = re.match(r"\s*\d+ \|\s*(.*)", lines[i + 1]) if i + 1 < len(lines) else None
-        found.append(words[:160] + (f" in: {quoted[1].strip()[:80]}" if quoted else ""))
+        found.append(message[:160] + (f" in: {quoted[1].strip()[:80]}" if quoted else ""))
         if len(found) == most:
             break
     return "; ".join(dict.fromkeys(found))

@@ -45,9 +45,9 @@ Case = tuple[Sizes, Arrays]
 class Wrong(Exception):
     """A kernel that is not right; ``words`` may be shown to whoever wrote it."""
 
-    def __init__(self, words: str, *, harness: bool = False) -> None:
-        super().__init__(words)
-        self.words, self.harness = words, harness
+    def __init__(self, text: str, *, harness: bool = False) -> None:
+        super().__init__(text)
+        self.words, self.harness = text, harness
 
 
 @dataclass(frozen=True)
@@ -175,9 +175,9 @@ class Worker:
         try:
             self._guest.call(function, *arguments)
         except GuestError as error:
-            words = {"crashed": "it crashed (a bad address?)", "time": f"it did not end in {_LIMITS.wall:g} s"}
+            by_end = {"crashed": "it crashed (a bad address?)", "time": f"it did not end in {_LIMITS.wall:g} s"}
             kind = error.kind
-            text = words.get(kind, f"it ended the process that ran it ({kind})")
+            text = by_end.get(kind, f"it ended the process that ran it ({kind})")
             raise Wrong(text, harness=kind == "harness") from error
 
     def __enter__(self) -> Worker:

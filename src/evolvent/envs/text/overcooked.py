@@ -135,8 +135,8 @@ class Overcooked(TextEnv):
         found[say["take"].format("bowl" if kitchen.contents else "empty bowl")] = kitchen.get_bowl
         for board in kitchen.boards:
             name = self._board(board)
-            words = say["put"].format(held, name) if held else say["walk"].format(name)
-            found[words] = lambda board=board: kitchen.go(board)
+            command = say["put"].format(held, name) if held else say["walk"].format(name)
+            found[command] = lambda board=board: kitchen.go(board)
         found[say["serve"].format("the dish" if held else "nothing")] = kitchen.serve
         food = kitchen.on(kitchen.before()) if kitchen.before() else ""
         raw = food in kitchen.foods and not kitchen.is_chopped(food)

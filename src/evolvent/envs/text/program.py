@@ -156,7 +156,7 @@ class Program(TextEnv):
         passed = [outcome.passed for outcome in verdict.outcomes] if verdict else []
         right, broken = len(passed) == n_tests and all(passed), verdict is None or _broken(verdict)
         runs = verdict is not None and all(outcome.status in ("right", "wrong") for outcome in verdict.outcomes)
-        words = "right" if right else self._words(verdict)
+        text = "right" if right else self._outcome(verdict)
         rewards = {"compiles": float(not broken), "runs": float(runs), "correct": float(right)}
         rewards["share"] = sum(passed) / n_tests
         if self.n_shown:
@@ -164,13 +164,13 @@ class Program(TextEnv):
         rewards |= {f"test:{i}": float(i < len(passed) and passed[i]) for i in range(n_tests)}
         self._failed = self._task.id, "" if right or verdict is None else _failed_calls(verdict, problem.function)
         self._turn = Turn(
-            words,
+            text,
             reward=float(right),
             terminated=True,
             success=right,
             valid=verdict is None or verdict.valid,
             key=key,
-            info={"action": source, "words": words, "rewards": rewards},
+            info={"action": source, "words": text, "rewards": rewards},
         )
         return self._turn
 
@@ -180,7 +180,7 @@ class Program(TextEnv):
     def _judged(self, source: str, problem: Problem) -> Verdict:
         return judged(source, problem, _PLACE.enter(self))
 
-    def _words(self, verdict: Verdict | None) -> str:
+    def _outcome(self, verdict: Verdict | None) -> str:
         if verdict is None:
             return "there is no program in the answer"
         return flat(verdict.feedback(1)) or "the calls that may be told are right, a hidden one is not"
@@ -234,7 +234,7 @@ class Predict(Program):
         right = same(value, case.expected, near(case, problem.tolerance))
         return Verdict((Outcome(case, right, "right" if right else "wrong", value),), "not run")
 
-    def _words(self, verdict: Verdict | None) -> str:
+    def _outcome(self, verdict: Verdict | None) -> str:
         return "there is no value in the answer" if verdict is None or _broken(verdict) else "another value"
 
 
@@ -254,7 +254,7 @@ class Check(Program):
     def _judged(self, source: str, problem: Problem) -> Verdict:
         return checked(source, problem, _PLACE.enter(self), _LIMITS)
 
-    def _words(self, verdict: Verdict | None) -> str:
+    def _outcome(self, verdict: Verdict | None) -> str:
         if verdict is None:
             return "there is no program in the answer"
         return "it does not compile" if _broken(verdict) else f"its hidden check: {verdict.outcomes[0].status}"

@@ -201,12 +201,12 @@ class Folder(_Jailed):
     def _exercism(self, name: str) -> Problem | None:
         home = self._path / "exercises" / "practice" / name
         right = (home / ".meta" / "example.py").read_text("utf-8")
-        words = (home / ".docs" / "instructions.md").read_text("utf-8")
+        text = (home / ".docs" / "instructions.md").read_text("utf-8")
         asked = list(calls_of((home / f"{name.replace('-', '_')}_test.py").read_text("utf-8")))
         if len({function for function, _, _ in asked}) != 1:
             return None
         wanted = [(args, value) for _, args, value in asked]
-        problem = self._problem(name, asked[0][0], words, (right, ""), [args for args, _ in wanted])
+        problem = self._problem(name, asked[0][0], text, (right, ""), [args for args, _ in wanted])
         right_ones = problem is not None and all(
             any(case.inputs == args and same(case.expected, value, CLOSE) for args, value in wanted)
             for case in problem.cases
@@ -214,14 +214,14 @@ class Folder(_Jailed):
         return problem if right_ones else None
 
     def _problem(
-        self, name: str, function: str, words: str, programs: tuple[str, str], inputs: Sequence[tuple[Any, ...]]
+        self, name: str, function: str, task_text: str, programs: tuple[str, str], inputs: Sequence[tuple[Any, ...]]
     ) -> Problem | None:
         source, broken = (normal(text) if text else "" for text in programs)
         if len(source) > LONGEST:
             return None
         some = _short(inputs)[: SHOWN + OPEN + HIDDEN]
         cases = self._answered({"solution.py": source}, function, lambda _: some)
-        asked = f"{function}({', '.join(parameters(source, function))}): {flat(words)[:WORDS]}"
+        asked = f"{function}({', '.join(parameters(source, function))}): {flat(task_text)[:WORDS]}"
         if len(cases) < SHOWN + 2 or not (BEGIN.match(source) and BEGIN.match(broken or source)):
             return None
         return Problem(name, function, asked, divided(cases, name), source, broken, tolerance=CLOSE)

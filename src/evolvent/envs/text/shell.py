@@ -136,7 +136,7 @@ class Shell(TextEnv):
         info["rewards"] = {"share": share, "runs": float(runs)}
         valid = result is None or result.status != "harness"
         self._turn = Turn(
-            ("done" if right else "not done") if over else self._words(result),
+            ("done" if right else "not done") if over else self._outcome(result),
             reward=float(right),
             terminated=over,
             truncated=over_now and not over,
@@ -162,7 +162,7 @@ class Shell(TextEnv):
                 self._files, self._kept = after, True
         return result
 
-    def _words(self, result: Result | None) -> str:
+    def _outcome(self, result: Result | None) -> str:
         if result is None:
             return "Output: no command"
         if not self._kept:

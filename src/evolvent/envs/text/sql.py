@@ -232,13 +232,13 @@ class Sql(TextEnv):
         key, self._steps = playing(self._turn, self.name).key, self._steps + 1
         command = " ".join(unlabelled(action, self.labels[1]).split()).rstrip(";")
         over = is_done(command)
-        words, valid = ("", True) if over else self._answer(command)
+        text, valid = ("", True) if over else self._answer(command)
         right = not self._last.error and same_rows(self._last.rows, self._right.rows)
         ended = over or self._steps >= self._limit
         rewards = {"runs": float(valid), "overlap": overlap(self._last.rows, self._right.rows)}
-        words = ("Right." if right else "Not the right result.") if over else f"Output: {words}"
+        text = ("Right." if right else "Not the right result.") if over else f"Output: {text}"
         self._turn = Turn(
-            words,
+            text,
             reward=float(ended and right),
             terminated=over,
             truncated=ended and not over,

@@ -215,8 +215,8 @@ def _worth(turn: Decision, rule: int, book: CreditBook) -> str:
 
 def _worth_of(turn: Decision, rule: int, book: CreditBook) -> tuple[str, str]:
     """Colour and words for a turn's credit."""
-    words = "turn" if book.rules[rule].unit == "turn" else "sum"
-    return shade(turn.worth[rule], book.full_turn[rule]), f"{words} {signed(turn.worth[rule])}"
+    noun = "turn" if book.rules[rule].unit == "turn" else "sum"
+    return shade(turn.worth[rule], book.full_turn[rule]), f"{noun} {signed(turn.worth[rule])}"
 
 
 def _piece(piece: str) -> str:

@@ -59,7 +59,7 @@ def book(rule: str, level: str, ledger: Ledger) -> Book:
     if level in _NAMED:
         found = _by_name(ledger, level, scored, size)
     else:
-        said = _words(ledger, level)
+        said = _unit_texts(ledger, level)
 
         def of(i: int) -> Episode:
             return ledger.episodes[where[i]]
@@ -148,7 +148,7 @@ def _by_name(ledger: Ledger, level: str, scored: np.ndarray, size: float) -> lis
     return [Earned(name, "", "", attempts[name], credit[name], shares[name]) for name in credit]
 
 
-def _words(ledger: Ledger, level: str) -> Any:
+def _unit_texts(ledger: Ledger, level: str) -> Any:
     """A function from the position of a token or step to what it was."""
     said = [node.text for e in ledger.episodes for node in e.nodes if node.step is not None]
     if level == "step":

@@ -189,7 +189,7 @@ def _bars(block: b.Bars, folder: Path) -> str:
 
 def _pictures(block: b.Pictures, folder: Path) -> str:
     out = ""
-    for name, words in zip(block.files, block.words, strict=True):
+    for name, caption in zip(block.files, block.words, strict=True):
         path = inside(folder, name)
         kind = _IMAGES.get(path.suffix.lower())
         if kind is None or path.stat().st_size > _PICTURE_MAX:
@@ -197,7 +197,7 @@ def _pictures(block: b.Pictures, folder: Path) -> str:
         data = path.read_bytes()
         white = " white" if kind == "image/png" and bright(data) else ""
         code = base64.b64encode(data).decode("ascii")
-        out += f'<img class="frames{white}" alt="{text(words)}" src="data:{kind};base64,{code}">'
+        out += f'<img class="frames{white}" alt="{text(caption)}" src="data:{kind};base64,{code}">'
     return _headed(block.title, out + (f'<p class="small soft">{text(block.caption)}</p>' if block.caption else ""))
 
 
@@ -218,7 +218,7 @@ def _pair(block: b.Pair, folder: Path) -> str:
         (name, scroll(f"<pre>{text(said)}</pre>", name)) for name, said in zip(block.names, block.texts, strict=True)
     ]
     return _headed(
-        block.title, cards([(name, said) for (name, said), words in zip(shown, block.texts, strict=True) if words])
+        block.title, cards([(name, said) for (name, said), given in zip(shown, block.texts, strict=True) if given])
     )
 
 

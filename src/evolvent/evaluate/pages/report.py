@@ -107,11 +107,11 @@ def _configuration(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _foot(manifest: Mapping[str, Any], words: str) -> str:
+def _foot(manifest: Mapping[str, Any], reading: str) -> str:
     """How to read the numbers, and what made the page."""
     version = manifest.get("versions", {}).get("evolvent", "")
     more = "One seed says little: <code>evolvent run … --seeds 0 1 2 3 4</code> says more."
     return (
-        f"<footer><p>{text(words)} {'' if len(seeds_of(manifest)) > 1 else more}</p>"
+        f"<footer><p>{text(reading)} {'' if len(seeds_of(manifest)) > 1 else more}</p>"
         f"<p>Made by evolvent {text(version)} from the files beside this page.</p></footer>"
     )

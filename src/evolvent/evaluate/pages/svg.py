@@ -44,8 +44,8 @@ def curves(
     dotted = [line for line in lines if line.mark == "dots"]
     pad = (0.06 if dotted else 0.01) * (right - left) or 0.5
     width, height = size
-    words = _texts(marks, rates)
-    edges = max(_LEFT, 12.0 + 8 * max(len(word) for word in words)), width - _RIGHT
+    labels = _texts(marks, rates)
+    edges = max(_LEFT, 12.0 + 8 * max(len(word) for word in labels)), width - _RIGHT
 
     def px(x: float) -> float:
         share = (x - left + pad) / (right - left + 2 * pad)
@@ -54,7 +54,7 @@ def curves(
     def py(y: float) -> float:
         return _TOP + (hi - y) / (hi - lo) * (height - _TOP - _BOTTOM)
 
-    parts = [_axis_y(marks, words, py, edges), _axis_x(ticks, px, x_label, edges, height)]
+    parts = [_axis_y(marks, labels, py, edges), _axis_x(ticks, px, x_label, edges, height)]
     shift = {id(line): 3.0 * (i - (len(dotted) - 1) / 2) for i, line in enumerate(dotted)}
     ordered = sorted(lines, key=lambda line: {"level": 0, "points": 1}.get(line.mark, 2))  # later ones lie on top
     parts += [_band(line, px, py, shift.get(id(line), 0.0), edges) for line in ordered]
@@ -173,9 +173,9 @@ def _texts(marks: Sequence[float], rates: bool) -> list[str]:
     return [f"{v:.{decimals}f}" for v in marks]
 
 
-def _axis_y(marks: Sequence[float], words: Sequence[str], py: Scale, edges: Edges) -> str:
+def _axis_y(marks: Sequence[float], labels: Sequence[str], py: Scale, edges: Edges) -> str:
     out: list[str] = []
-    for v, word in zip(marks, words, strict=True):
+    for v, word in zip(marks, labels, strict=True):
         y = py(v)
         out.append(_segment("grid", *edges, y, y))
         out.append(f'<text class="tick" x="{edges[0] - 7:.0f}" y="{y + 4:.1f}" text-anchor="end">{word}</text>')

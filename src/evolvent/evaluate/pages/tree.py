@@ -80,7 +80,7 @@ def _row(tree: _Grown, i: int, level: int, children: str = "") -> str:
     depth = f" · level {level}" if level > NEAR else ""
     facts = f'<span class="soft small">{text(node.facts)}{depth}</span>' if node.facts or depth else ""
     said = f"<strong>{text(node.text)}</strong>" if node.strong else f'<span class="mono">{text(node.text)}</span>'
-    tags = "".join(f' <span class="tag {tone}">{text(words)}</span>' for tone, words in node.tags)
+    tags = "".join(f' <span class="tag {tone}">{text(tag)}</span>' for tone, tag in node.tags)
     label = f"{said} {facts}{tags}"
     hue = 60.0 if node.hue is None else 120 * min(max(node.hue, 0.0), 1.0)
     style = f"--value:{hue:.0f};--thick:{1 + round(7 * min(max(node.weight, 0.0), 1.0))}px"

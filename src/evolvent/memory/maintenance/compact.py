@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.maintenance import erase, words
+from evolvent.memory.maintenance import emptying, erase
 from evolvent.memory.maintenance.act import Act, Mended, perform
 from evolvent.memory.store.engine import Store, put_text
 from evolvent.memory.text import finite, whole
@@ -88,9 +88,9 @@ def _unsettled_removed(bank: Bank, act: Act, before: float) -> None:
         before,
     )
     if found:
-        with bank.store.write() as db, words.indexed(db, len(found)):
-            put_text(db, words.NOTHING, "")
-            words.receipts_emptied(db, bank, act, [seq for (seq,) in found])
+        with bank.store.write() as db, emptying.indexed(db, len(found)):
+            put_text(db, emptying.NOTHING, "")
+            emptying.receipts_emptied(db, bank, act, [seq for (seq,) in found])
             erase.to_rewrite(bank.store)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
-from evolvent.memory.maintenance import words
+from evolvent.memory.maintenance import emptying
 from evolvent.memory.maintenance.erase import OF_MEMORIES, alone, numbers_stay_taken, rewritten, to_rewrite
 from evolvent.memory.store.engine import Store, audit, newest
 from evolvent.memory.text import clean_text, clean_word
@@ -71,7 +71,7 @@ def drop_scope(store: Store, name: str, reason: str, *, mask: bool = True) -> di
         store.meta_set("scopes_dropped", max(scope_id, store.meta_get("scopes_dropped") or 0))
         hashes = {
             digest
-            for table, column in words.SAID
+            for table, column in emptying.SAID
             for (digest,) in store.rows(f"SELECT DISTINCT {column} FROM {table} WHERE scope_id = ?", (scope_id,))
         }
         merges = "SELECT detail FROM audit WHERE scope_id = ? AND verb = 'merge'"
@@ -85,7 +85,7 @@ def drop_scope(store: Store, name: str, reason: str, *, mask: bool = True) -> di
         for (kept,) in store.rows("SELECT name FROM meta"):
             if kept == f"reward_range:{name}" or kept.startswith((f"kept:{len(name)}:{name}:", f"user:{name}:")):
                 db.execute("DELETE FROM meta WHERE name = ?", (kept,))
-        removed |= words.unused_removed(db, hashes - {None})
+        removed |= emptying.unused_removed(db, hashes - {None})
         to_rewrite(store)
     store.forget_files(scope_id)
     rewritten(store)

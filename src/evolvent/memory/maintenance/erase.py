@@ -2,7 +2,7 @@
 
 A memory leaves a tombstone: its number, status "erased", when and why, and its place in the graph of provenance. Its
 texts and vectors, the receipts' lines about it, its value and events go; so do the texts of queries, actions and
-reasons of its scope that quote it. A receipt loses its words (``words``). A text that another row says too stays as
+reasons of its scope that quote it. A receipt loses its words (``emptying``). A text that another row says too stays as
 that row's. Afterwards the engine rewrites its files, so that no freed page, log or cache of vectors holds what was
 erased; where something kept it from that, the next erasure does it.
 
@@ -22,7 +22,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory import events, kept, keys, replay
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.items import Item, Recall, Recalled, Receipt, Trace, memory_id, named
-from evolvent.memory.maintenance import words
+from evolvent.memory.maintenance import emptying
 from evolvent.memory.maintenance.act import Act, Mended, perform
 from evolvent.memory.store.engine import Connection, Store, among, audit, newest, put_text
 from evolvent.memory.text import listed
@@ -64,14 +64,14 @@ def erase(bank: Bank, what: What | Iterable[What], reason: str, *, dry_run: bool
             return
         gone = [seq for seq, status in _statuses(bank, things.memories) if status != "erased"]
         with bank.store.write() as db, bank.store.unguarded():
-            with words.indexed(db, len(gone) + len(things.receipts)):
-                put_text(db, words.NOTHING, "")
-                said = words.receipts_emptied(db, bank, act, things.receipts)
+            with emptying.indexed(db, len(gone) + len(things.receipts)):
+                put_text(db, emptying.NOTHING, "")
+                said = emptying.receipts_emptied(db, bank, act, things.receipts)
                 if gone:
                     said |= _memories_erased(db, bank, act, gone)
-                words.lines_emptied(db, bank, act, things.lines)
+                emptying.lines_emptied(db, bank, act, things.lines)
                 act.count("kept", sum(kept.remove(bank, name) for name in things.kept))
-                for table, n in words.unused_removed(db, said - {words.NOTHING}).items():
+                for table, n in emptying.unused_removed(db, said - {emptying.NOTHING}).items():
                     act.removed[table] = act.removed.get(table, 0) + n
             to_rewrite(bank.store)
 
@@ -208,7 +208,7 @@ def _memories_erased(db: Connection, bank: Bank, act: Act, seqs: list[int]) -> s
         "UPDATE memory SET kind = 'erased', polarity = 'neutral', key_hash = ?, body_hash = ?, emb_id = NULL, "
         "source = 'erased', q_init = 0.0, q_given = ?, status = 'erased', merged = 0, meta = NULL, "
         "expires_at = NULL WHERE seq = ?",
-        [(words.NOTHING, words.NOTHING, False, seq) for seq in seqs],
+        [(emptying.NOTHING, emptying.NOTHING, False, seq) for seq in seqs],
     )
     replay.summed(bank.store, bank.scope_id, sorted(earned))
     return gone
@@ -218,7 +218,7 @@ def _texts_of(db: Connection, seqs: list[int]) -> dict[str, str]:
     """What memories said, by hash: keys, bodies, and keys that were merged without being kept as keys."""
     names = [memory_id(seq) for seq in seqs]
     rows = list(among(db, "SELECT key_hash, body_hash FROM memory WHERE seq IN ({})", seqs))
-    hashes = {digest for row in rows for digest in row} - {words.NOTHING}
+    hashes = {digest for row in rows for digest in row} - {emptying.NOTHING}
     hashes |= keys.merged(among(db, "SELECT detail FROM audit WHERE verb = 'merge' AND target IN ({})", names))
     return dict(among(db, "SELECT hash, body FROM text_blob WHERE hash IN ({})", sorted(hashes)))
 
@@ -250,22 +250,22 @@ def _quotes_removed(db: Connection, act: Act, said: Iterable[str]) -> set[str]:
             for piece in bank.store.chunks(
                 f"SELECT DISTINCT t.hash, t.body FROM {table} x JOIN text_blob t ON t.hash = x.{column} "
                 "WHERE x.scope_id = ? AND t.hash <> ?",
-                (bank.scope_id, words.NOTHING),
+                (bank.scope_id, emptying.NOTHING),
                 size=256,
             )
             for digest, body in piece
             if quotes(body)
         ]
         sql = f"UPDATE {table} SET {column} = ?{also} WHERE scope_id = ? AND {column} = ? RETURNING 1"
-        emptied = sum(len(db.execute(sql, (words.NOTHING, bank.scope_id, digest)).fetchall()) for digest in hashes)
+        emptied = sum(len(db.execute(sql, (emptying.NOTHING, bank.scope_id, digest)).fetchall()) for digest in hashes)
         act.count(_COUNTED_AS[column], emptied)
         found |= set(hashes)
     lines = [
         seq
         for seq, detail in bank.store.rows("SELECT seq, detail FROM audit WHERE scope_id = ?", (bank.scope_id,))
-        if any(quotes(word) for word in words.of_line(json.loads(detail)))
+        if any(quotes(word) for word in emptying.of_line(json.loads(detail)))
     ]
-    words.lines_emptied(db, bank, act, lines)
+    emptying.lines_emptied(db, bank, act, lines)
     if quotes(act.reason):  # that of this very act
         act.reason = ""
         act.count("reasons", 1)

@@ -49,11 +49,11 @@ def health(summary: Mapping[str, Any]) -> list[Block]:
     """The numbers of a store."""
     found: Mapping[str, Any] = summary.get("health") or {}
     flat = {name: value for name, value in found.items() if value is not None and not isinstance(value, dict | list)}
-    shown = dict(health_words(name, value) for name, value in flat.items())
+    shown = dict(health_label(name, value) for name, value in flat.items())
     return [Section("Health of the memory", (Tiles(shown),))] if shown else []
 
 
-def health_words(name: str, value: Any) -> tuple[str, Any]:
+def health_label(name: str, value: Any) -> tuple[str, Any]:
     """What a number of a store is, in words, and how to write it: shares in per cent."""
     said = percent(value) if name in _SHARES and isinstance(value, int | float) else value
     if name == "gate" and value == -1.0:  # the least that a cosine can be

@@ -71,13 +71,13 @@ def _node(
     share = 0.5 if high <= low else (float(end["value"]) - low) / (high - low)
     weight = round(7 * math.log2(1 + node["visits"]) / math.log2(1 + most)) / 7
     unjudged = node["parent"] < 0 and not node["visits"]  # by a search that makes moves from there, and no simulation
-    words = str(node["text"] or ("start" if node["parent"] < 0 else "(empty)"))
+    label = str(node["text"] or ("start" if node["parent"] < 0 else "(empty)"))
     hue = None if unjudged and not attempt else min(max(share, 0.0), 1.0)
     if attempt:
         mark: Tag = _VERDICT[bool(end["right"])] if end["right"] is not None else ("", "not ended")
-        return Node(parent, words, True, (mark,), f"{end['value']:.3g}", hue, weight, bool(node["taken"]))
+        return Node(parent, label, True, (mark,), f"{end['value']:.3g}", hue, weight, bool(node["taken"]))
     worth = "" if unjudged else f"{node['value']:.3g} · "
-    return Node(parent, words, False, _marks(node), f"{worth}{node['visits']}×", hue, weight, bool(node["taken"]))
+    return Node(parent, label, False, _marks(node), f"{worth}{node['visits']}×", hue, weight, bool(node["taken"]))
 
 
 def _marks(node: Row) -> tuple[Tag, ...]:

@@ -30,7 +30,7 @@ from evolvent.formulas.statistics import wilson
 
 Row = Mapping[str, Any]
 PARTS = ("act", "step", "credit", "learn")
-PART_WORDS = {
+PART_LABELS = {
     "act": "choosing actions",
     "step": "the environment",
     "credit": "working out credit",
@@ -226,32 +226,32 @@ def _drawn(lines: Sequence[Line]) -> tuple[Line, ...]:
     return tuple(line for line in lines if line.x)
 
 
-def small(run: Updates, names: Sequence[str], words: Mapping[str, str] = {}, rates: Sequence[str] = ()) -> list[Block]:
+def small(run: Updates, names: Sequence[str], labels: Mapping[str, str] = {}, rates: Sequence[str] = ()) -> list[Block]:
     """One small picture for each of ``names`` that two updates or more have logged.
 
     Args:
         run: the lines of a run.
         names: columns of the updates.
-        words: what to call them; their names by default.
+        labels: what to call them; their names by default.
         rates: those of them that are shares: their axis goes from 0 to 100 %.
     """
     found: list[Block] = []
     for name in names:
         if len(column(run.updates, name)[0]) > 1:
-            said = words.get(name) or name.removesuffix("_mean").replace("_", " ")
+            said = labels.get(name) or name.removesuffix("_mean").replace("_", " ")
             lines = tuple(training(run, name, "", 0, role=""))
             found.append(Curve(said, lines, run.unit, said, rate=name in rates, small=True))
     return found
 
 
 def numbers(
-    run: Updates, names: Sequence[str], words: Mapping[str, str] = {}, rates: Sequence[str] = ()
+    run: Updates, names: Sequence[str], labels: Mapping[str, str] = {}, rates: Sequence[str] = ()
 ) -> list[Block]:
     """As ``small``; columns that never left zero are named in a line."""
     columns = {name: column(run.updates, name)[1] for name in names}
     idle = [name for name, values in columns.items() if values and not any(values)]
-    said = "; ".join(words.get(name, name.removesuffix("_mean").replace("_", " ")) for name in idle)
-    found = small(run, [name for name in names if name not in idle], words, rates)
+    said = "; ".join(labels.get(name, name.removesuffix("_mean").replace("_", " ")) for name in idle)
+    found = small(run, [name for name in names if name not in idle], labels, rates)
     return [*found, Text((f"Always 0: {said}.",), "soft")] if said else found
 
 
@@ -356,12 +356,12 @@ def seconds(run: Updates) -> dict[str, float]:
     return {part: sum(column(run.updates, f"{part}_s")[1]) for part in PARTS}
 
 
-def time_split(run: Updates, facts: Mapping[str, Any], words: Mapping[str, str] = PART_WORDS) -> list[Block]:
+def time_split(run: Updates, facts: Mapping[str, Any], labels: Mapping[str, str] = PART_LABELS) -> list[Block]:
     """Which part of the loop took how much of the time, and ``facts`` about speed before the seconds of each part."""
     spent = seconds(run)
     if sum(spent.values()) <= 0:
         return []
-    return [Split(spent), Tiles({**facts, **{f"{part}: {words[part]}, s": spent[part] for part in PARTS}})]
+    return [Split(spent), Tiles({**facts, **{f"{part}: {labels[part]}, s": spent[part] for part in PARTS}})]
 
 
 def section(title: str, blocks: Sequence[Block]) -> list[Block]:

@@ -9,7 +9,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Block, Credit, Hint, Page, Text, Tree
 from evolvent.evaluate.live import interval
 from evolvent.runs.account import memories, samples, trees, updates
-from evolvent.runs.account.updates import PART_WORDS, Row, Updates, section, success_interval
+from evolvent.runs.account.updates import PART_LABELS, Row, Updates, section, success_interval
 
 _HEALTH = {
     "entropy": "entropy where there is a choice, nats",
@@ -34,7 +34,7 @@ _HEALTH = {
 }
 _RATES = ("flat_mean", "cut_mean", "broken_mean", "failed_calls_mean")
 _SPEEDS = {"sampled_per_s": "tokens a second, sampling", "trained_per_s": "tokens a second, training"}
-_PARTS = PART_WORDS | {"act": "sampling answers", "learn": "changing weights"}
+_PARTS = PART_LABELS | {"act": "sampling answers", "learn": "changing weights"}
 _CREDIT = "credit.json"
 _POINTER = re.compile(r"\s*\((docs/[\w.-]+\.md#([\w-]+))\)\s*$")
 _READING = (
@@ -110,9 +110,9 @@ def _hint(summary: Row) -> Hint:
         return Hint(
             "Nothing was learned from: attempts of a group all earned the same (docs/when-it-does-not-learn.md)."
         )
-    words = "Train longer; signs that it cannot learn are in docs/when-it-does-not-learn.md."
+    advice = "Train longer; signs that it cannot learn are in docs/when-it-does-not-learn.md."
     done = summary.get("updates")
-    return Hint(words, ("--updates", str(2 * done)) if done else (), resume=bool(done))
+    return Hint(advice, ("--updates", str(2 * done)) if done else (), resume=bool(done))
 
 
 # ------------------------------------------------------------------------------------------------ score

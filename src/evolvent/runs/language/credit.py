@@ -171,9 +171,9 @@ def _episode(
     texts = [node.text if node.kind == "observation" else "" for node in episode.nodes]
     for node, following in zip(episode.nodes, [*texts[1:], ""], strict=True):
         if node.kind == "recall":
-            words = [f"{m} (credit {memories[m]:+.2f})" if m in memories else m for m in node.data["shown"]]
-            words += [f"{m} left out" for m in node.data["omitted"]]
-            listed = ", ".join(words) or "nothing"
+            shown_here = [f"{m} (credit {memories[m]:+.2f})" if m in memories else m for m in node.data["shown"]]
+            shown_here += [f"{m} left out" for m in node.data["omitted"]]
+            listed = ", ".join(shown_here) or "nothing"
             nodes.append({"kind": "observation", "agent": "memory", "text": f"in sight: {listed}"})
             continue
         if node.step is None:

@@ -43,10 +43,10 @@ class Health:
         self._rows.append({**row, "gap_beyond": row.get("gap", 0.0) > self._gap})
         self._seen += 1
         due: list[str] = []
-        for name, (check, words) in SIGNS.items():
+        for name, (check, text) in SIGNS.items():
             if check(list(self._rows)) and self._seen - self._said.get(name, -AGAIN) >= AGAIN:
                 self._said[name] = self._seen
-                due.append(f"{words.format(**_numbers(row))} ({PAGE}#{name})")
+                due.append(f"{text.format(**_numbers(row))} ({PAGE}#{name})")
         return due
 
 

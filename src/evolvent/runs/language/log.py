@@ -60,8 +60,8 @@ def facts(row: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def in_words(result: Mapping[str, Any]) -> str:
-    """An evaluation in words."""
+def described(result: Mapping[str, Any]) -> str:
+    """An evaluation as text."""
     low, high = result["ci95"]
     interval = f"[{_number(low)}, {_number(high)}]"
     said = f"return {_number(result['value'])} {interval}, success {percent(result['success_mean'])}"

@@ -54,7 +54,7 @@ class Pairs:
     """What stands in a file of preferences, before any model has read it: pairs in words, or groups of attempts."""
 
     path: Path
-    words: tuple[tuple[int, dict[str, Any]], ...] = ()
+    texts: tuple[tuple[int, dict[str, Any]], ...] = ()
     groups: tuple[list[Episode], ...] = ()
 
 
@@ -78,17 +78,17 @@ def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
             )
         return None
     path = _file(place, "--pairs")
-    in_words = any("chosen" in row for _, row in _lines(path, first=True))
-    if in_words and compare == "siblings":
+    as_texts = any("chosen" in row for _, row in _lines(path, first=True))
+    if as_texts and compare == "siblings":
         raise BadInput("pairs in words are compared as they are", got=str(path), where="--compare siblings")
-    groups = () if in_words else _groups(path)
+    groups = () if as_texts else _groups(path)
     telling = siblings(groups) if compare == "siblings" else (g for g in groups if _differ(g))
-    found = Pairs(path, words=_words(path) if in_words else (), groups=tuple(telling))
-    if not found.words and not groups and load_episodes(path):
+    found = Pairs(path, texts=_texts(path) if as_texts else (), groups=tuple(telling))
+    if not found.texts and not groups and load_episodes(path):
         raise BadInput(
             "no attempt with tokens", got=str(path), expected="attempts of a model in torch (train:…)", where="--pairs"
         )
-    if not found.words and not found.groups:
+    if not found.texts and not found.groups:
         expected = {
             "attempts": "groups of two attempts or more whose returns differ",
             "siblings": "attempts that went apart in one state, and whose returns differ",
@@ -112,12 +112,12 @@ def find_attempts(place: str) -> Pairs | None:
     if not place:
         return None
     path = _file(place, "--recorded")
-    words = any("chosen" in row for _, row in _lines(path, first=True))
-    found = Pairs(path, groups=() if words else _groups(path))
+    as_texts = any("chosen" in row for _, row in _lines(path, first=True))
+    found = Pairs(path, groups=() if as_texts else _groups(path))
     if not found.groups:
         raise BadInput(
             "no attempts to learn from",
-            got=f"{path}: {'pairs in words' if words else 'no attempt with tokens'}",
+            got=f"{path}: {'pairs in words' if as_texts else 'no attempt with tokens'}",
             expected="episodes.jsonl of a run with a model in torch (train:…)",
             where="--recorded",
             do="search training tasks first: evolvent run search --split train --model train:MODEL",
@@ -186,8 +186,8 @@ def attempts(run: LanguageRun, pairs: Pairs | None) -> Recorded | None:
     if pairs is None:
         return None
     style, groups = run.config.plan.style, None
-    if pairs.words:
-        if style == "plain" and not isinstance(pairs.words[0][1]["prompt"], str):
+    if pairs.texts:
+        if style == "plain" and not isinstance(pairs.texts[0][1]["prompt"], str):
             run.live.note("pairs of messages are read by the chat template; attempts are plain (--style chat: both)")
         task = run.heldout[0]
         listed = run.env.reset(task, task.seed).admissible is not None  # a command on a list is said without an end
@@ -218,7 +218,7 @@ def read_pairs(
     """
     groups: list[list[Episode]] = []
     end = _ending(pairs, model, stop)
-    for number, row in pairs.words:
+    for number, row in pairs.texts:
         prompt = row["prompt"]
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
         context = model.encode(prompt, start=True) if isinstance(prompt, str) and not chat else None
@@ -239,7 +239,7 @@ def _ending(pairs: Pairs, model: LanguageModel, stop: Sequence[str] | None) -> C
     """How an answer in plain words is written with its end: what is never said of it becomes less likely."""
     if stop is None:
         return model.encode
-    answers = [str(row[name]) for _, row in pairs.words for name in FIELDS[1:]]
+    answers = [str(row[name]) for _, row in pairs.texts for name in FIELDS[1:]]
     mark = next((one for one in stop if not any(one in text.removesuffix(one) for text in answers)), "")
     if mark:
         return lambda text: model.encode(text.removesuffix(mark) + mark)
@@ -286,7 +286,7 @@ def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) ->
     return [[_without_logp(episode) for episode in group] for group in pairs.groups]
 
 
-def _words(path: Path) -> tuple[tuple[int, dict[str, Any]], ...]:
+def _texts(path: Path) -> tuple[tuple[int, dict[str, Any]], ...]:
     """Lines of ``{"prompt", "chosen", "rejected"}`` with their numbers; the prompt is a text, or a list of messages."""
     return tuple((number, _pair(row, f"{path}:{number}")) for number, row in _lines(path))
 

@@ -27,7 +27,7 @@ from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
-from evolvent.runs.language.log import Shown, facts, in_words, sampled_tokens, update_row
+from evolvent.runs.language.log import Shown, described, facts, sampled_tokens, update_row
 from evolvent.runs.language.start import Needs, Start, start
 from evolvent.runs.language.tasks import drawn, repeated
 from evolvent.runs.language.weights import Weights
@@ -261,7 +261,7 @@ class LanguageRun:
         result = self.attempt_heldout("greedy")
         self.folder.log(self.attempts, phase="eval", **result)
         self.shell.signs({"phase": "eval", **result})
-        self.live.note(f"held-out tasks after update {self.update}: {in_words(result)}")
+        self.live.note(f"held-out tasks after update {self.update}: {described(result)}")
         return result
 
     def attempt_heldout(self, how: str) -> dict[str, Any]:

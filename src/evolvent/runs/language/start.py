@@ -30,7 +30,7 @@ class Needs:
     """Allowed actions are chosen as wholes."""
     tokens: bool = False
     """Allowed actions are sampled token by token: each token has a log-probability and an entropy of its own."""
-    words: bool = False
+    text: bool = False
     """Answers are free text, not commands on a list."""
     kinds: tuple[str, ...] = ()
     """Rewards that the environment pays besides, ``Turn.info["rewards"]``."""
@@ -127,7 +127,7 @@ def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> No
             do="take --env program:repair, or labels by samples (--labels hard)",
         )
     by_token = not needs.tokens or config.act == "trie"
-    if by_token and not needs.kinds and not needs.words:
+    if by_token and not needs.kinds and not needs.text:
         return
     turn, draws, paid = env.reset(task, task.seed), rng(config.seed, "look"), dict[str, None]()
     if not by_token and turn.admissible is not None:
@@ -137,7 +137,7 @@ def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> No
             where="--act",
             expected="trie, where commands are listed",
         )
-    if needs.words and turn.admissible is not None:
+    if needs.text and turn.admissible is not None:
         raise BadInput(
             "answers in words are needed",
             got=f"{config.env}, which lists commands",

@@ -63,10 +63,10 @@ def _is_rate(score: Row) -> bool:
 
 def _hint(manifest: Row, summary: Row) -> Hint:
     if manifest["algo"] == "no_memory":
-        words = "Run a memory on the same tasks, and compare the two (evolvent compare)."
-        return Hint(words, verdict="No verdict: this is the control, which learns nothing.")
+        advice = "Run a memory on the same tasks, and compare the two (evolvent compare)."
+        return Hint(advice, verdict="No verdict: this is the control, which learns nothing.")
     baseline: Any = (summary.get("baseline") or {}).get("value")
     if baseline is not None and baseline >= _EASY:
         return Hint("Without memory nearly every task is solved already: choose harder tasks.")
-    words = "See which memories help, which do harm, and whether any was shown at all; then try more passes."
-    return Hint(words, command=("evolvent", "memory", "audit", "DIR", "--html", "audit.html"))
+    advice = "See which memories help, which do harm, and whether any was shown at all; then try more passes."
+    return Hint(advice, command=("evolvent", "memory", "audit", "DIR", "--html", "audit.html"))

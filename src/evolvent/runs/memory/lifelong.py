@@ -229,8 +229,8 @@ def note(done: Attempt) -> str:
     """Why a program failed, what was recalled and why, what was left out, what was learned: the end of a live line."""
     nothing = f"{done.recalled} recalled, none shown" if done.recalled else "nothing recalled"
     parts = [f"{m.id} {m.why}" for m in done.shown[:3]] or [nothing]
-    if not done.success and (words := done.episode.meta.get("words")):
-        parts.insert(0, str(words))
+    if not done.success and (text := done.episode.meta.get("words")):
+        parts.insert(0, str(text))
     if done.omitted:
         parts.append("left out on purpose: " + ", ".join(m.id for m in done.omitted))
     if done.lesson:

@@ -81,10 +81,10 @@ def _hint(manifest: Row, summary: Row) -> Hint:
     given = str(manifest["env"]).startswith("kernels:faster")
     if summary.get("select") == "none" and (given or not summary.get("refine", True)):
         return Hint()
-    words = "See what as many {} without memory come to; then compare both (evolvent compare)."
+    advice = "See what as many {} without memory come to; then compare both (evolvent compare)."
     if given:
-        return Hint(words.format("attempts"), ("--select", "none"), always=True)
-    return Hint(words.format("drafts"), ("--select", "none", "--no-refine"), always=True)
+        return Hint(advice.format("attempts"), ("--select", "none"), always=True)
+    return Hint(advice.format("drafts"), ("--select", "none", "--no-refine"), always=True)
 
 
 def _numbers(summary: Row) -> tuple[Number, ...]:
@@ -217,8 +217,8 @@ def _program(row: Row, parent: Row | None, place: int, path: set[int]) -> Node:
         source = Text((str(row["source"]),), "code") if parent is None else _diff(parent["source"], row["source"])
         inside.append(Section(title, (source,), folded=True))
     shown = " · ".join(f"{m['id']} ({m['value']:+.2f}): {one_line(m['body'])[:70]}" for m in row["advice"])
-    taken, words = row["step"] in path, f"attempt {row['attempt']}, {row['phase']}"
-    return Node(place, words, False, (tag,), shown, hue, 0.5 if taken else 0.0, taken, tuple(inside))
+    taken, label = row["step"] in path, f"attempt {row['attempt']}, {row['phase']}"
+    return Node(place, label, False, (tag,), shown, hue, 0.5 if taken else 0.0, taken, tuple(inside))
 
 
 def _diff(before: str, after: str) -> Text:

@@ -10,8 +10,8 @@ from evolvent.runs.programs.account import account
 
 
 def _instead(folder: RunFolder) -> str:
-    words = ["evolvent", "run", str(folder.manifest()["algo"]), "--split", "heldout", "--memory", str(folder.path)]
-    return f"what it learned, on other kernels: {shlex.join(words)}"
+    command = ["evolvent", "run", str(folder.manifest()["algo"]), "--split", "heldout", "--memory", str(folder.path)]
+    return f"what it learned, on other kernels: {shlex.join(command)}"
 
 
 KIND = Kind(

@@ -68,7 +68,7 @@ def _comparisons(arms: Sequence[Row], by_search: dict[str, list[Row]]) -> list[C
 
 def _hint(summary: Row) -> Hint:
     """Twice the budget that ended the first search: of tokens and calls the one of which it spent the larger share."""
-    words = "Search with a larger budget, or on more tasks."
+    advice = "Search with a larger budget, or on more tasks."
     arm, shares = (summary.get("arms") or [{}])[0], dict[str, float]()
     for name, spent in (
         ("tokens", (arm.get("tokens") or 0.0) + (arm.get("judge_tokens") or 0.0)),
@@ -81,7 +81,7 @@ def _hint(summary: Row) -> Hint:
         most = "seconds"
     elif arm.get("wider") and shares.get(most, 1.0) <= 1.0 - EARLY:
         return Hint(f"It came to nothing new before its budget was spent: set {arm['wider']}, or search more tasks.")
-    return Hint(words, (f"--budget-{most}", f"{2 * summary[f'budget_{most}']:g}") if most else ())
+    return Hint(advice, (f"--budget-{most}", f"{2 * summary[f'budget_{most}']:g}") if most else ())
 
 
 def _bars(arms: Sequence[Row]) -> list[Block]:

@@ -128,7 +128,7 @@ class StepCritic:
 
         self.model, self.adapter, self.style = model, adapter, style
         self._renderer = renderer(style, model)
-        self._words = allowed(self._renderer, VERDICTS)
+        self._verdicts = allowed(self._renderer, VERDICTS)
         self._known, self._judged = Known(model), dict[tuple[str, ...], float]()
 
     def __call__(self, states: Sequence[State]) -> np.ndarray:
@@ -144,7 +144,7 @@ class StepCritic:
         if not asked:
             return np.zeros(0)
         prompts = [CRITIC.asks(self._renderer, question, steps) for question, steps in asked]
-        requests = [Request(prompt, 0, 1, (), self._words, self.adapter) for prompt in prompts]
+        requests = [Request(prompt, 0, 1, (), self._verdicts, self.adapter) for prompt in prompts]
         opinions_of = self._known.opinions(requests, 1.0, inside=True)
         return np.exp([opinions[0].logp_K.sum(dtype=np.float64) for opinions in opinions_of])
 

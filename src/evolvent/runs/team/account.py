@@ -69,11 +69,11 @@ def account(folder: RunFolder) -> Page:
 
 def _hint(summary: Row) -> Hint:
     greedy, sampled = (summary.get("greedy") or {}).get("value"), (summary.get("sampled") or {}).get("value")
-    words = "Train longer: most teams need far more steps than this."
+    advice = "Train longer: most teams need far more steps than this."
     if greedy is not None and sampled is not None and sampled > greedy:
-        words = "Train longer: with sampled actions it earns more than greedily, so that it has not settled yet."
+        advice = "Train longer: with sampled actions it earns more than greedily, so that it has not settled yet."
     done = summary.get("steps")
-    return Hint(words, ("--steps", str(2 * done)) if done else (), resume=bool(done))
+    return Hint(advice, ("--steps", str(2 * done)) if done else (), resume=bool(done))
 
 
 def _broken(summary: Row) -> list[Block]:
@@ -155,5 +155,5 @@ def _time(run: Updates) -> list[Block]:
         "environment steps a second": f"{run.updates[-1]['step'] / whole:,.0f}",
         "seconds an update": whole / len(run.updates),
     }
-    words = {"steps_per_s": "environment steps a second"}
-    return [*updates.time_split(run, facts), *updates.small(run, ["steps_per_s"], words)]
+    labels = {"steps_per_s": "environment steps a second"}
+    return [*updates.time_split(run, facts), *updates.small(run, ["steps_per_s"], labels)]

@@ -44,8 +44,8 @@ def fork() -> int:
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
-    words = [None if word is None else word.encode() for word in (source, target, kind)]
-    if LIBC.mount(*words, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
+    encoded = [None if word is None else word.encode() for word in (source, target, kind)]
+    if LIBC.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
         error = ctypes.get_errno()
         raise JailError(error, f"mount {source} on {target}: {os.strerror(error)}")
 

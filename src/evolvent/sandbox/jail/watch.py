@@ -41,8 +41,8 @@ def _stat(proc: int, where: str) -> tuple[bytes, list[int]] | None:
         return None
     finally:
         os.close(fd)
-    state, *words = text.rsplit(b")", 1)[1].split()[:22]
-    return state, [int(word) for word in words]
+    state, *fields = text.rsplit(b")", 1)[1].split()[:22]
+    return state, [int(word) for word in fields]
 
 
 def _seen(proc: int, pid: int) -> tuple[str, list[int]] | None:

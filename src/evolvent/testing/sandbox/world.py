@@ -159,8 +159,8 @@ class World:
                 os.setxattr(path, "user.secret", self.secret.encode())
 
     def _process(self) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-S", "-c", _SLEEP, str(self.home / "secret"), self.secret]
-        return subprocess.Popen(words, cwd=self.home, env={"SECRET": self.secret}, start_new_session=True)
+        command = [sys.executable, "-S", "-c", _SLEEP, str(self.home / "secret"), self.secret]
+        return subprocess.Popen(command, cwd=self.home, env={"SECRET": self.secret}, start_new_session=True)
 
     def _listen(self) -> None:
         unix, dgram = str(self.library.parent / "unix"), str(self.library.parent / "dgram")
@@ -196,8 +196,8 @@ class World:
             ctypes.memmove(at, self.secret.encode(), len(self.secret))
             self._exit.callback(libc.shmctl, self.shm, 0, None)
         kernel.LIBC.syscall(kernel.NUMBERS["keyctl"], 1, None)  # a session keyring of our own, for the key
-        words = (b"user", self.mark.encode(), self.secret.encode(), len(self.secret), -3)
-        kernel.LIBC.syscall(kernel.NUMBERS["add_key"], *words)
+        arguments = (b"user", self.mark.encode(), self.secret.encode(), len(self.secret), -3)
+        kernel.LIBC.syscall(kernel.NUMBERS["add_key"], *arguments)
 
     def _state(self) -> Mapping[str, object]:
         found: dict[str, object] = {}

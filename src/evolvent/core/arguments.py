@@ -1,4 +1,4 @@
-"""The words of a command line, read by their types; wrong ones are reported as every other error is."""
+"""The arguments of a command line, read by their types; wrong ones are reported as every other error is."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 
-def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], words: Sequence[str], prog: str) -> Any:
-    """Call a command, or the one of several that the words name, with what the rest of them say.
+def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], arguments: Sequence[str], prog: str) -> Any:
+    """Call a command, or the one of several that the arguments name, with the rest of them.
 
     Raises:
-        BadInput: words that it does not take.
+        BadInput: arguments that it does not take.
     """
     import tyro
 
-    with errors_reported(words, prog):  # while they are read alone: the command is called after it
+    with errors_reported(arguments, prog):  # while they are read alone: the command is called after it
         if callable(command):
-            call: Any = tyro.cli(_later(command), args=list(words), prog=prog)
+            call: Any = tyro.cli(_later(command), args=list(arguments), prog=prog)
         else:
             later = {name: _later(one) for name, one in command.items()}
-            call = tyro.extras.subcommand_cli_from_dict(later, args=list(words), prog=prog)
+            call = tyro.extras.subcommand_cli_from_dict(later, args=list(arguments), prog=prog)
     return call()
 
 
 @contextmanager
-def errors_reported(words: Sequence[str], prog: str) -> Generator[None]:
+def errors_reported(arguments: Sequence[str], prog: str) -> Generator[None]:
     """What the parser refuses becomes ``BadInput``, without the boxes that it draws."""
     from evolvent.core.errors import BadInput
 
@@ -42,7 +42,7 @@ def errors_reported(words: Sequence[str], prog: str) -> Generator[None]:
         lines = [line.strip("│╭╮╰╯─┌┐└┘ ") for line in said.getvalue().splitlines()]
         title, *rest = [line for line in lines if line] or [""]
         rest = rest[: next((i for i, line in enumerate(rest) if line.startswith("For full helptext")), len(rest))]
-        got = shlex.join(words) or "no words"
+        got = shlex.join(arguments) or "no arguments"
         what = f"{title[:1].lower()}{title[1:]}"
         raise BadInput(what, got=got, expected=" ".join(rest), where=prog, do=f"{prog} --help") from None
 
