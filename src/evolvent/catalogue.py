@@ -27,8 +27,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.runs.kind import Kind
 from evolvent.search.ways import ways
 
-KEPT = "system"
-"""Folder inside a run folder that keeps the file of a system of your own."""
+SYSTEM = "system"
+"""Folder inside a run folder with the file of a system of your own."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def kind_of(folder: RunFolder) -> Kind:
     """
     manifest = folder.manifest()
     name = manifest.get("kind")
-    if not name and sources.note(folder.path / KEPT) is None and manifest.get("algo") in _modules("algos"):
+    if not name and sources.note(folder.path / SYSTEM) is None and manifest.get("algo") in _modules("algos"):
         name = getattr(settings_of(str(manifest["algo"])), "KIND", "")
     return kind(str(name or ""))
 
@@ -200,10 +200,10 @@ def of_run(folder: RunFolder) -> System:
     Raises:
         BadInput: as ``system``, or the file has changed since the run began.
     """
-    place, algo = folder.path / KEPT, folder.manifest()["algo"]
+    place, algo = folder.path / SYSTEM, folder.manifest()["algo"]
     if sources.note(place) is None:
         return system(algo)
-    return system(str(sources.kept(place, "the file of the run's system")))
+    return system(str(sources.original(place, "the file of the run's system")))
 
 
 def _checked(found: System) -> System:

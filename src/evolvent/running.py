@@ -262,7 +262,7 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
             path, algo=name, config=fields, env=env, seed=seed, command=command, kind=found.kind.name, paper=paper
         )
         if found.file is not None:
-            sources.save_copy(folder.path / catalogue.KEPT, found.file, system=found.asked)
+            sources.save_copy(folder.path / catalogue.SYSTEM, found.file, system=found.asked)
     else:
         folder = RunFolder.open(resume)
         _check_same(folder, found)
@@ -420,10 +420,10 @@ def check_env(kind: type[Any], spec: str) -> None:
 def _check_same(folder: RunFolder, found: catalogue.System) -> None:
     """The run in the folder is one of this system; files of yours may have changed where there was an error to mend."""
     if folder.error or not (folder.path / "metrics.jsonl").exists():
-        sources.renew(folder.path / catalogue.KEPT, folder.step, found.file)
+        sources.renew(folder.path / catalogue.SYSTEM, folder.step, found.file)
         sources.renew(folder.path / TASKS, folder.step)
     manifest = folder.manifest()
-    note = sources.note(folder.path / catalogue.KEPT)
+    note = sources.note(folder.path / catalogue.SYSTEM)
     again = shlex.quote(note["file"] if note else manifest["algo"])
     if manifest["algo"] != found.name or (note is None) != (found.file is None):
         raise BadInput(
@@ -434,7 +434,7 @@ def _check_same(folder: RunFolder, found: catalogue.System) -> None:
             do=f"evolvent run {again} --resume {shlex.quote(str(folder.path))}",
         )
     if found.file is not None:
-        sources.kept(folder.path / catalogue.KEPT, "the file of the run's system", found.file)
+        sources.original(folder.path / catalogue.SYSTEM, "the file of the run's system", found.file)
 
 
 def _check_summary(summary: object, found: catalogue.System) -> None:
@@ -456,11 +456,11 @@ def _failed(folder: RunFolder, error: Exception, again: str, *, new: bool) -> No
     if new and not folder.touched and {path.name for path in folder.path.iterdir()} <= ours:
         folder.remove()
     elif new or folder.touched:  # otherwise it was refused to go on, and stands as it stood
-        kept = ""
+        trace = ""
         with suppress(OSError):
             folder.fail(error)
-            kept = f" (traceback: {ERROR})"
-        error.add_note(f"  run: stands in {folder.path}{kept}; when that is mended, it goes on with\n       {again}")
+            trace = f" (traceback: {ERROR})"
+        error.add_note(f"  run: stands in {folder.path}{trace}; when that is mended, it goes on with\n       {again}")
 
 
 def _short(env: str) -> str:

@@ -114,7 +114,7 @@ def test_breadth_first_loses_what_a_greedy_width_cuts_off(k, want):
 def test_depth_first_keeps_as_the_source_compares_floats(ratio, n, want):
     search = search_of(Written({"root": {f"c{i}": (1 / n, -i / n) for i in range(n)}}))
     search.expand([0])
-    assert len(dfs_v.kept(search, 0, dfs_v.Config(prune_ratio=ratio))) == want
+    assert len(dfs_v.retained(search, 0, dfs_v.Config(prune_ratio=ratio))) == want
 
 
 def test_scores_are_shifted():

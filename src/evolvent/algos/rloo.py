@@ -25,7 +25,7 @@ from evolvent.evaluate.live import Live
 from evolvent.runs.language.config import ClippedConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.loop import learn
-from evolvent.runs.language.notes import keep_divergence
+from evolvent.runs.language.notes import write_divergence
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import REFERENCE, Needs
 
@@ -52,6 +52,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
 
         def away(episodes: list[Episode]) -> dict[str, float]:
-            return {"kl_attempt": keep_divergence(run, episodes, config.kl_reward) if config.kl_reward else 0.0}
+            return {"kl_attempt": write_divergence(run, episodes, config.kl_reward) if config.kl_reward else 0.0}
 
         return learn(run, "rloo", rule, RLOO, before=away, grad_clip=config.grad_clip)

@@ -47,7 +47,7 @@ from evolvent.runs.language.learn import training_batch, with_shares
 from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.searching import Row, ValueRows, trees
 from evolvent.runs.language.start import CRITIC, Needs
-from evolvent.runs.search.drawing import TREES, drawn, keep_trees
+from evolvent.runs.search.drawing import TREES, drawn, save_trees
 from evolvent.runs.search.grow import ended, outcome, value_rows
 from evolvent.search import best_of_n, mcts_alpha
 from evolvent.search.search import Search, Value, flat
@@ -151,8 +151,8 @@ def _paths(
             best = max([best, *(path.value for path, _ in paths)])
         if not done and value is not flat:
             name = f"iteration {update + 1}"
-            kept = [drawn(search, space, task, search.of(task)[0], name) for task in own[:TREES]]
-            keep_trees(run.folder.path, update, kept)
+            drawings = [drawn(search, space, task, search.of(task)[0], name) for task in own[:TREES]]
+            save_trees(run.folder.path, update, drawings)
         tokens, states, done = tokens + int(search.meter.tokens.sum()), states + len(search.tree), done + len(own)
         said = f"{done} of {len(tasks)} tasks searched, {solved} solved, {tokens:,} tokens, {states:,} states"
         run.live.status(f"{said}, best value {best:.2g}")

@@ -31,10 +31,10 @@ def write_blob(beside: Path, columns: Mapping[str, np.ndarray]) -> None:
     write_atomic(beside.with_name(blob_name(beside, columns)), buffer.getvalue())
 
 
-def drop_old(beside: Path, keep: str) -> None:
+def drop_old(beside: Path, newest: str) -> None:
     """Remove the blobs of what stood in ``beside`` before."""
     for old in beside.parent.glob(f"{beside.stem}.????????????.npz"):
-        if old.name != keep:
+        if old.name != newest:
             old.unlink()
 
 

@@ -50,7 +50,7 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     """
     path = Path(path)
     records: list[dict[str, Any]] = []
-    kept: list[Episode] = []
+    written: list[Episode] = []
     start = seen = 0
     for episode in episodes:
         inline = episode.n_tokens + len(episode.seen_ids) <= INLINE_TOKENS
@@ -58,16 +58,16 @@ def save_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
         if not inline:
             record["tokens"] = {"file": "", "start": start, "seen": seen}
             start, seen = start + episode.n_tokens, seen + len(episode.seen_ids)
-            kept.append(episode)
+            written.append(episode)
         records.append(record)
-    columns, blob = _columns(kept), ""
-    if kept:
+    columns, blob = _columns(written), ""
+    if written:
         blob = blob_name(path, columns)
         for record in records:
             if "tokens" in record:
                 record["tokens"]["file"] = blob
     lines = [_line(record, record["id"]) + "\n" for record in records]  # before anything is written: it may refuse
-    if kept:
+    if written:
         write_blob(path, columns)
     write_atomic(path, "".join(lines))
     drop_old(path, blob)

@@ -218,8 +218,8 @@ class RunFolder:
                 write_atomic(self.path / "config.json", dump(self._extension, indent=2) + "\n")
                 self._extension = {}
             for path in paths:
-                kept = [dump(row) + "\n" for row in lines(path) if row.get("step", 0) <= step]
-                write_atomic(path, "".join(kept))
+                remaining = [dump(row) + "\n" for row in lines(path) if row.get("step", 0) <= step]
+                write_atomic(path, "".join(remaining))
         self._step, self._started = 0, time.monotonic()
         for row in lines(self.path / "metrics.jsonl"):
             self._resume_from(row)

@@ -41,11 +41,11 @@ def renew(place: Path, step: int, given: Path | None = None) -> None:
 
 
 def note(place: Path) -> dict[str, Any] | None:
-    """What was noted in ``place``; ``None`` where nothing was kept."""
+    """What was noted in ``place``; ``None`` where nothing was noted."""
     return read_object(place / NOTE, "the file that a run was started with") if (place / NOTE).is_file() else None
 
 
-def kept(place: Path, what: str, given: Path | None = None) -> Path:
+def original(place: Path, what: str, given: Path | None = None) -> Path:
     """The file as it was when the run began: where it was, or, where it is gone, its copy.
 
     Args:

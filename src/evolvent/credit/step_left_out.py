@@ -68,7 +68,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         out = np.asarray(config.out(episodes), dtype=np.bool_)
     if out.shape != (len(episodes),):
         raise BadInput("one mark an episode", got=out.shape, expected=(len(episodes),), where="credit.step_left_out")
-    kept = np.where(out[owner], np.nan, values)
-    if not np.isnan(kept).all():
-        ledger.set(LEVEL, kept)
+    remaining = np.where(out[owner], np.nan, values)
+    if not np.isnan(remaining).all():
+        ledger.set(LEVEL, remaining)
     return ledger

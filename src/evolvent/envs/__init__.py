@@ -181,8 +181,8 @@ def with_source(spec: str, file: Path) -> str:
     at, kind = own.pointer(spec)
     if at is None:
         name, _, options = spec.partition(":")
-        kept = [word for word in options.split(",") if re.match(r"\w+=", word) and not word.startswith("variant=")]
-        return ",".join([f"{name}:variant={file}", *kept])
+        others = [word for word in options.split(",") if re.match(r"\w+=", word) and not word.startswith("variant=")]
+        return ",".join([f"{name}:variant={file}", *others])
     said = f"{kind}:variant=" if kind else ""
     return f"{said}{file}{':' if at.name else ''}{at.name}{',' if at.options else ''}{at.options}"
 

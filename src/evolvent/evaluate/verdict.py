@@ -130,14 +130,14 @@ def _again(manifest: Mapping[str, Any], folder: Path) -> str:
 def _with(manifest: Mapping[str, Any], *flags: str) -> str:
     """The run's own command with other flags, without those that belong to a single run."""
     arguments = _arguments(manifest) or ["evolvent", "run", str(manifest["algo"]), "--env", str(manifest["env"])]
-    kept, skipped = list[str](), False
+    remaining, skipped = list[str](), False
     drop = (*_OWN, *(flag for flag in flags if flag.startswith("--")))
     for word in arguments:
         if word.startswith("--"):
             skipped = word.partition("=")[0] in drop
         if not skipped:
-            kept.append(word)
-    return _line(*kept, *flags)
+            remaining.append(word)
+    return _line(*remaining, *flags)
 
 
 def _arguments(manifest: Mapping[str, Any]) -> list[str]:

@@ -41,10 +41,10 @@ def widest_groups(ret_N: ArrayLike, group: Sequence[object], *, share: float) ->
     for i, label in enumerate(group):
         members.setdefault(label, []).append(i)
     spread = [float(ret[rows].std()) for rows in members.values()]
-    keep = np.argsort([-s for s in spread], kind="stable")[: math.ceil(share * len(spread))]
+    first = np.argsort([-s for s in spread], kind="stable")[: math.ceil(share * len(spread))]
     names = list(members)
-    kept = {names[i] for i in keep.tolist()}
-    return np.array([label in kept for label in group], dtype=bool)
+    widest = {names[i] for i in first.tolist()}
+    return np.array([label in widest for label in group], dtype=bool)
 
 
 def repeats(ids: Sequence[int], *, n: int) -> int:

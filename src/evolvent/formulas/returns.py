@@ -62,11 +62,11 @@ def lambda_returns(
     the return, as after a truncation.
     """
     r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
-    out, keep = np.empty_like(r), lam * whole
+    out, decay = np.empty_like(r), lam * whole
     ahead = v_next[-1] if len(r) else 0.0
-    v_next = np.where(keep == 1.0, 0.0, v_next)  # not read there, and so may be unknown (NaN)
+    v_next = np.where(decay == 1.0, 0.0, v_next)  # not read there, and so may be unknown (NaN)
     for t in range(len(r) - 1, -1, -1):
-        out[t] = r[t] + g[t] * live[t] * ((1.0 - keep[t]) * v_next[t] + keep[t] * ahead)
+        out[t] = r[t] + g[t] * live[t] * ((1.0 - decay[t]) * v_next[t] + decay[t] * ahead)
         ahead = out[t]
     return out
 

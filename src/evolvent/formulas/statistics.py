@@ -28,8 +28,8 @@ def iqm(x: ArrayLike, axis: int | None = None) -> np.ndarray:
     if n == 0:
         raise BadInput("interquartile mean of nothing", where="formulas.statistics.iqm")
     cut = int(0.25 * n)
-    kept = np.take(np.sort(x_, axis=axis), range(cut, n - cut), axis=axis)
-    return kept.mean(axis=axis)
+    middle = np.take(np.sort(x_, axis=axis), range(cut, n - cut), axis=axis)
+    return middle.mean(axis=axis)
 
 
 def stratified_bootstrap(

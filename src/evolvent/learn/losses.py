@@ -102,8 +102,8 @@ def value_loss(
     plain = huber(target - value, delta)
     if old_value is None or clip <= 0.0:
         return plain
-    kept = old_value + (value - old_value).clamp(-clip, clip)
-    return torch.maximum(plain, huber(target - kept, delta))
+    clipped = old_value + (value - old_value).clamp(-clip, clip)
+    return torch.maximum(plain, huber(target - clipped, delta))
 
 
 def clipped_share(logp_P: Tensor, old_logp_P: Tensor, clip: float, mask: Tensor | None = None) -> float:

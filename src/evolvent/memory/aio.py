@@ -24,7 +24,7 @@ __all__ = ["Abandoned", "AsyncMemory", "AsyncScopes"]
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", Memory, Scopes)
-_KEPT = 256
+_ABANDONED = 256
 _log = logging.getLogger(__name__)
 
 
@@ -71,7 +71,7 @@ class _OnThread(Generic[S]):
     def __init__(self, subject: S, where: str) -> None:
         self._subject: S = subject
         self._where = where
-        self.abandoned: deque[Abandoned] = deque(maxlen=_KEPT)
+        self.abandoned: deque[Abandoned] = deque(maxlen=_ABANDONED)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="evolvent-memory")
         self._last: Future[None] | None = None
 
@@ -92,10 +92,10 @@ class _OnThread(Generic[S]):
         except asyncio.CancelledError:
             if not job.cancel():
                 verb = getattr(function, "__name__", repr(function))
-                job.add_done_callback(lambda done: self._keep(verb, done))
+                job.add_done_callback(lambda done: self._record_abandoned(verb, done))
             raise
 
-    def _keep(self, verb: str, done: Future[Any]) -> None:
+    def _record_abandoned(self, verb: str, done: Future[Any]) -> None:
         error = done.exception()
         result = None if error is not None else done.result()
         self.abandoned.append(Abandoned(verb, result, error))

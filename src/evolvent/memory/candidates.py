@@ -84,11 +84,11 @@ class Found(NamedTuple):
         """Candidates that were compared with nothing."""
         return cls(seqs, np.zeros(len(seqs)), np.zeros(len(seqs)))
 
-    def only(self, keep: np.ndarray) -> Found:
+    def only(self, mask: np.ndarray) -> Found:
         """Those of a mask ``[N]``."""
-        if keep.all():
+        if mask.all():
             return self
-        rows = np.flatnonzero(keep)
+        rows = np.flatnonzero(mask)
         return self._replace(
             seqs=[self.seqs[i] for i in rows.tolist()],
             relevance=self.relevance[rows],
@@ -124,8 +124,8 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
     if not n:
         return found
     leads = ~harm if not harm.all() else harm
-    keep = (places <= wanted) & (found.relevance >= found.relevance[leads][0] - policy.margin)
-    return found.only(keep)
+    mask = (places <= wanted) & (found.relevance >= found.relevance[leads][0] - policy.margin)
+    return found.only(mask)
 
 
 def _nearest(bank: Bank, request: Request, vec: np.ndarray, limit: int, owners: Owners) -> Found:

@@ -75,7 +75,7 @@ class Event(NamedTuple):
 
 
 # the newest number that was given to a value event; those of erased memories stay taken
-NEWEST = newest("value_event", kept="event_seq")
+NEWEST = newest("value_event", stored_as="event_seq")
 # a value event that counts, of ``value_event e JOIN memory m``: not in a range that was voided
 COUNTS = (
     "NOT EXISTS (SELECT 1 FROM void x WHERE x.scope_id = m.scope_id AND x.undone_at IS NULL "

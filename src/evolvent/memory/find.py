@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from evolvent.memory import kept
+from evolvent.memory import user_values
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Trace
 from evolvent.memory.keys import OWN
@@ -69,7 +69,7 @@ def find(bank: Bank, text: str) -> list[Trace]:
                     text_here = _text_of(where, said)
                     if wanted in _plain(text_here):
                         found[Trace(f"{letter}{number}", where, text_here)] = None
-        for name, value in kept.all_of(bank):
+        for name, value in user_values.all_of(bank):
             text_here = f"{name} = {json.dumps(value, ensure_ascii=False)}"
             if wanted in _plain(text_here):
                 found[Trace(f"kept:{name}", "kept", text_here)] = None

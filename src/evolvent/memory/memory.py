@@ -12,7 +12,7 @@ from typing import Any, Literal
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import explain, kept, ledger, recall, receipts, replay, settle, write
+from evolvent.memory import explain, ledger, recall, receipts, replay, settle, user_values, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, Receipt, ValueChange
@@ -374,11 +374,11 @@ class Memory(Listing, Mending):
 
     def meta_get(self, name: str) -> Any:
         """A JSON value that the caller keeps with the memory (a position in a stream), or ``None``."""
-        return kept.get(self.bank, name)
+        return user_values.get(self.bank, name)
 
     def meta_set(self, name: str, value: Any) -> None:
         """Keep a small JSON value; inside ``transaction()`` it commits together with the verbs."""
-        kept.put(self.bank, name, value)
+        user_values.put(self.bank, name, value)
 
     def close(self) -> None:
         """Close the file; twice is allowed."""

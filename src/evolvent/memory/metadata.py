@@ -310,6 +310,6 @@ def _rows(condition: Condition, columns: Sequence[_Columns]) -> tuple[np.ndarray
         elif all_but:
             found, all_but = np.setdiff1d(rows, found, assume_unique=True), False
         else:
-            keep = np.setdiff1d if but else np.intersect1d
-            found = keep(found, rows, assume_unique=True)
+            combine = np.setdiff1d if but else np.intersect1d
+            found = combine(found, rows, assume_unique=True)
     return found, all_but ^ flip ^ (not condition.holds)

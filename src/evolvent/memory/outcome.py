@@ -141,12 +141,12 @@ def spans(parts: Sequence[tuple[str, float]] | None) -> str | None:
     return None if parts is None else json.dumps([[len(text), reward] for text, reward in parts])
 
 
-def parts_of(action: str | None, kept: str | None) -> tuple[tuple[str, float], ...] | None:
+def parts_of(action: str | None, lengths: str | None) -> tuple[tuple[str, float], ...] | None:
     """Parts from the action and ``spans``; none where the action was erased since."""
-    if kept is None or not action:
+    if lengths is None or not action:
         return None
     found, at = [], 0
-    for length, reward in json.loads(kept):
+    for length, reward in json.loads(lengths):
         found.append((action[at : at + length], reward))
         at += length + 1
     return tuple(found)

@@ -142,8 +142,8 @@ def read(
             if shown:
                 receipt.used.append(seq)
     said, later = dict[int, Outcome](), set[int]()
-    for number, objective, valid, id_, reward, source, action, child, weight, replaced, kept in before:
-        parts = parts_of(action, kept)
+    for number, objective, valid, id_, reward, source, action, child, weight, replaced, lengths in before:
+        parts = parts_of(action, lengths)
         said[id_] = Outcome(number, reward, source, bool(valid), objective, None, action, child, weight, parts)
         receipts[number].serial += 1
         if replaced is not None:

@@ -277,7 +277,7 @@ def render(env: Env, items: Sequence[Recalled], budget_chars: int) -> tuple[str,
     environment's own form, never placed among the instructions.
     """
     question, answer = env.labels
-    kept: list[str] = []
+    shown: list[str] = []
     blocks: list[str] = []
     left = budget_chars
     for item in items:
@@ -286,9 +286,9 @@ def render(env: Env, items: Sequence[Recalled], budget_chars: int) -> tuple[str,
         if len(block) > left:
             continue
         left -= len(block)
-        kept.append(item.id)
+        shown.append(item.id)
         blocks.append(block)
-    return "".join(reversed(blocks)), tuple(kept)
+    return "".join(reversed(blocks)), tuple(shown)
 
 
 def _same_experience(items: tuple[Recalled, ...], action: str) -> tuple[str, ...]:

@@ -60,8 +60,8 @@ class Recorder:
             stop: the limit that was reached, if one was.
             choices: what was allowed where it was cut off.
         """
-        self._keep_notes()
-        self._keep_paid()
+        self._write_notes()
+        self._write_paid()
         self.episode.end(
             terminated=turn.terminated,
             truncated=bool(stop) or turn.truncated,
@@ -79,7 +79,7 @@ class Recorder:
         if call:
             self.episode.tool(call["name"], call["arguments"], call["result"], outcome=call["outcome"], agent=agent)
 
-    def _keep_notes(self) -> None:
+    def _write_notes(self) -> None:
         """Record notes that every decision has; free text and listed actions have different ones."""
         known = [set(notes) for _, notes in self._notes]
         for name in set[str].intersection(*known) if known else ():
@@ -93,7 +93,7 @@ class Recorder:
                     columns[i] = np.full(len(column), logp[starts[i] : starts[i + 1]].sum())
             self.episode.note("action_logp", np.concatenate(columns))
 
-    def _keep_paid(self) -> None:
+    def _write_paid(self) -> None:
         """Record the kinds of reward that the environment reported after each turn; the acting agent gets them.
 
         A kind that comes with every turn has a number for each decision; one that comes with the last alone is the

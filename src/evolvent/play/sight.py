@@ -28,7 +28,7 @@ class Sight:
 
     def __init__(self, env: Env, settings: AttemptSettings, episode: Episode, *, recalls: bool) -> None:
         self._env, self._settings, self._episode, self._recalls = env, settings, episode, recalls
-        self._keeps = settings.transcript or getattr(env, "conversation", False)
+        self._transcript = settings.transcript or getattr(env, "conversation", False)
         self._tells = recalls or len(settings.team.members) > 1
         self._past, self._context = "", None
 
@@ -40,7 +40,7 @@ class Sight:
         """What a member is shown, recorded; ``said`` are the words of this turn so far."""
         if self._tells:
             return self._prompt_of(member, turn, said, examples)
-        going_on = self._context is not None and (self._keeps or turn.follows)
+        going_on = self._context is not None and (self._transcript or turn.follows)
         if going_on:
             new = self._settings.renderer.more(self._env, turn, cast("Prompt", self._context))
             self._context = _join(cast("Prompt", self._context), new)
@@ -59,7 +59,7 @@ class Sight:
         if self._tells:
             names = list(said) if len(said) > 1 else [self._env.labels[1]]
             text = _lines(before.observation, dict(zip(names, said.values(), strict=True)))
-            self._past = f"{self._past}{text}\n" if self._keeps or turn.follows else ""
+            self._past = f"{self._past}{text}\n" if self._transcript or turn.follows else ""
 
     def _prompt_of(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
         heard = {name: text for name, text in said.items() if name in member.reads}

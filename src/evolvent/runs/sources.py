@@ -36,7 +36,7 @@ def pinned(folder: RunFolder, spec: str) -> str:
         return envs.with_source(spec, file)
     if shorten_home(spec) != noted["env"]:
         return spec
-    here = envs.with_source(spec, sources.kept(place, "the file of the tasks"))
+    here = envs.with_source(spec, sources.original(place, "the file of the tasks"))
     return here if "held_out" in noted else _as_before(here)
 
 

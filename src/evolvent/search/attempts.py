@@ -270,11 +270,11 @@ class Attempts:
         if answer.scores_N is None:
             self._note("the model gives no log-probabilities: priors are uniform")
         scores = np.zeros(len(choices)) if answer.scores_N is None else answer.scores_N
-        kept = np.sort(np.argsort(-scores, kind="stable")[:width])
+        chosen = np.sort(np.argsort(-scores, kind="stable")[:width])
         if width == 1 and answer.choice >= 0:
-            kept = np.array([answer.choice])
+            chosen = np.array([answer.choice])
         moves: list[tuple[Completion, int]] = []
-        for k in kept.tolist():
+        for k in chosen.tolist():
             text, ids = self._text(choices[k]), choices[k]
             if k == answer.choice:
                 said = replace(answer, text=text)
@@ -283,7 +283,7 @@ class Attempts:
                 said = Completion(text, tokens, np.zeros(0, np.float32), choice=k, scores_N=answer.scores_N)
             moves.append((said, seed_tree(place.seed or place.asks.seed, "move", k)))
         self._made[node] = moves
-        return Moves(softmax(scores[kept]), np.array([self._n_tokens(said) for said, _ in moves], np.int64))
+        return Moves(softmax(scores[chosen]), np.array([self._n_tokens(said) for said, _ in moves], np.int64))
 
     def _text(self, choice: Prompt) -> str:
         if isinstance(choice, str):

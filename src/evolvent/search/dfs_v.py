@@ -47,11 +47,11 @@ def run(search: Search, config: Config = Config()) -> None:
                     search.reach(node)
                     left[task] -= 1
             else:
-                stacks[task] += kept(search, node, config)[::-1]
+                stacks[task] += retained(search, node, config)[::-1]
         stacks = {task: stack for task, stack in stacks.items() if stack and left[task] > 0}
 
 
-def kept(search: Search, node: int, config: Config) -> list[int]:
+def retained(search: Search, node: int, config: Config) -> list[int]:
     """The children of a node that are not cut off, the best first."""
     children = search.tree.children(node)
     value = search.tree.value[children]

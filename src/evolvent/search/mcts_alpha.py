@@ -65,13 +65,13 @@ def _step(search: Search, heads: list[int], config: Config, draw: Draws) -> list
     tree = search.tree
     search.expand(heads)
     heads = [n for n in heads if len(tree.children(n))]
-    kept = [(tree.children(n), tree.prior[tree.children(n)]) for n in heads]
-    for node, (children, prior) in zip(heads, kept, strict=True) if config.sample else ():
+    priors = [(tree.children(n), tree.prior[tree.children(n)]) for n in heads]
+    for node, (children, prior) in zip(heads, priors, strict=True) if config.sample else ():
         noise = draw[int(tree.task[node])].dirichlet(np.full(len(children), config.alpha))
         tree.prior[children] = (1.0 - config.noise) * prior + config.noise * noise
     for done in range(0, config.simulations, config.parallel):
         simulate(search, heads, Puct(config.c), parallel=min(config.parallel, config.simulations - done))
-    for children, prior in kept:
+    for children, prior in priors:
         tree.prior[children] = prior
     heads = [_move(search, n, config, draw[int(tree.task[n])]) for n in heads]
     search.enter(heads)

@@ -59,16 +59,16 @@ class _Pool:
     ``number`` has the number of each attempt by its root, in the order in which they were begun.
     """
 
-    keep: int
-    kept: list[tuple[float, _Attempt]] = field(default_factory=list)
+    size: int
+    attempts: list[tuple[float, _Attempt]] = field(default_factory=list)
     made: int = 0
     number: dict[int, int] = field(default_factory=dict[int, int])
 
     def add(self, worth: float, said: str, root: int) -> None:
         self.made += 1
-        if said not in [one.said for _, one in self.kept]:
+        if said not in [one.said for _, one in self.attempts]:
             one = _Attempt(self.number[root], said)
-            self.kept = sorted([*self.kept, (worth, one)], key=lambda one: -one[0])[: self.keep]
+            self.attempts = sorted([*self.attempts, (worth, one)], key=lambda one: -one[0])[: self.size]
 
     def begin(self, root: int, what: str) -> str:
         """Number the attempt at ``root``; says what it is."""
@@ -76,7 +76,7 @@ class _Pool:
         return f"{self.number[root]}. {what}"
 
     def best(self) -> list[_Attempt]:
-        return [one for _, one in self.kept]
+        return [one for _, one in self.attempts]
 
 
 class _Attempt(NamedTuple):
@@ -107,7 +107,7 @@ def run(search: Search, config: Config = Config()) -> None:
     for path in search.paths:
         root = search.tree.path(path.leaf)[0]
         space.labels[root] = pools[path.task].begin(root, "fresh attempt")
-    _keep(space, pools, search.paths, planned=False)
+    _add(space, pools, search.paths, planned=False)
     made = dict.fromkeys(tasks, 0)
     while going := [t for t in tasks if made[t] < pools[t].made < config.paths and search.open(t)]:
         made = {task: pools[task].made for task in tasks}  # a round without a new attempt is the last one
@@ -115,7 +115,7 @@ def run(search: Search, config: Config = Config()) -> None:
             asked = {t: plans(pools[t].best())[: config.paths - pools[t].made] for t in going}
             before = len(search.paths)
             _attempt(search, space, asked, pools, config.parallel)
-            _keep(space, pools, search.paths[before:], planned=True)
+            _add(space, pools, search.paths[before:], planned=True)
 
 
 def _revisions(pool: Sequence[_Attempt]) -> list[_Plan]:
@@ -154,7 +154,7 @@ def _attempt(
                 search.reach(end)
 
 
-def _keep(space: Attempts, pools: Mapping[int, _Pool], paths: Sequence[Path], *, planned: bool) -> None:
+def _add(space: Attempts, pools: Mapping[int, _Pool], paths: Sequence[Path], *, planned: bool) -> None:
     for path in paths:
         episode = space.episode(path.leaf)
         if episode is not None and episode.valid:

@@ -169,11 +169,11 @@ def _rounds(going: np.ndarray, trees: int) -> list[np.ndarray]:
 
 
 def _ended(search: Search, paths: list[list[int]]) -> list[list[int]]:
-    tree, kept = search.tree, list[list[int]]()
+    tree, reached = search.tree, list[list[int]]()
     for path in paths:
         if len(path) > 1 or tree.terminal[path[0]]:
-            kept.append(path)
+            reached.append(path)
         else:
             tree.abandon(path)
-    tree.backup(kept, [search.worth(path[-1]) for path in kept])
-    return kept
+    tree.backup(reached, [search.worth(path[-1]) for path in reached])
+    return reached

@@ -187,8 +187,8 @@ def _empty(rule: Any, assign: Assign) -> None:
 
 def _invalid(rule: Any, assign: Assign) -> None:
     episodes = sample_episodes()
-    kept = [e for e in episodes if e.valid]
-    whole, clean = _by_episode(assign(episodes), rule.LEVEL), _by_episode(assign(kept), rule.LEVEL)
+    valid = [e for e in episodes if e.valid]
+    whole, clean = _by_episode(assign(episodes), rule.LEVEL), _by_episode(assign(valid), rule.LEVEL)
     for e in episodes:
         if not e.valid and not np.isnan(whole[e.id]).all():
             _broken(rule, "an invalid episode was credited", whole[e.id].tolist(), "not scored (NaN)")

@@ -61,7 +61,7 @@ def check_rollout_rule(rule: Any, config: Any = None) -> list[str]:
 
 def _pure(rule: Any, config: Any) -> None:
     rollout, more = sample_rollout()
-    kept, kept_more = sample_rollout()
+    same_rollout, same_more = sample_rollout()
     call = with_columns(rule, config)
     first, again = call(rollout, more), call(rollout, more)
     if not isinstance(first, RolloutLedger) or first.rollout is not rollout:
@@ -72,7 +72,7 @@ def _pure(rule: Any, config: Any) -> None:
             broken(rule, f"targets of level {level} do not fit", np.shape(target), expected)
     if not np.array_equal(first.values("step"), again.values("step"), equal_nan=True):
         broken(rule, "two calls with one input differ", "different credit", "a pure function")
-    same = [np.array_equal(a, b) for a, b in zip(_arrays(rollout, more), _arrays(kept, kept_more), strict=True)]
+    same = [np.array_equal(a, b) for a, b in zip(_arrays(rollout, more), _arrays(same_rollout, same_more), strict=True)]
     if not all(same):
         broken(rule, "assign changed its input", "other numbers", "a pure function")
 

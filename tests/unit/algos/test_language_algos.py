@@ -350,7 +350,7 @@ def test_the_estimator_finds_the_turn_that_matters():
     generator = torch.Generator().manual_seed(0)
     before = estimator.learn(seen, passes=1, minibatches=2, generator=generator)
     after = estimator.learn(seen, passes=200, minibatches=2, generator=generator)
-    estimator.keep(seen)
+    estimator.write_rewards(seen)
     assert after < 0.01 < before
     assert sum(rewards_of(episodes[0], "progress")) == pytest.approx(1.0, abs=0.2)
     assert "executed" not in episodes[0].rewards_by_kind, "any text was allowed: the environment has to say"

@@ -121,7 +121,7 @@ def test_only_what_is_new_is_evaluated_and_the_logits_are_those_of_the_whole_pro
         found, logits = box.prefill(prompt(*tokens))
         assert (found, sum(engine.decoded)) == (kept, rows), tokens
         assert logits.tolist() == logits_after(list(tokens)).tolist()
-        assert box.kept.tolist() == list(tokens)
+        assert box.cached.tolist() == list(tokens)
     assert engine.cells[served._PROMPT] == {0: 7}
 
 

@@ -194,7 +194,7 @@ def _made(
                 page, by[mechanic.name], picture = verdict.page, "template", _picture(verdict, picture)
     if not picture:  # nothing was added: how the page looks that stands
         picture = _picture(env.start().judge(page, ""), picture)
-    session.keep(number + 1, page, picture)
+    session.save(number + 1, page, picture)
     rating = _rating(config, session, lineage.game, page, number) if config.judge else None
     return {
         "step": number + 1,

@@ -81,7 +81,7 @@ class Session:
         """Of all lineages: the archive of games."""
         return [node for lineage in self.lineages for node in lineage.nodes]
 
-    def keep(self, step: int, page: str, picture: bytes) -> None:
+    def save(self, step: int, page: str, picture: bytes) -> None:
         """A page, and how it looked, beside the report."""
         place = self.folder.path / "games"
         place.mkdir(exist_ok=True)

@@ -37,5 +37,5 @@ def collect_differing(run: LanguageRun, draws: int) -> tuple[list[Episode], np.n
 def differing(episodes: Sequence[Episode]) -> list[str]:
     """Groups in which valid attempts earned differently, in order."""
     valid = [e for e in episodes if e.valid]
-    keep = teaching([e.total_reward for e in valid], [e.group for e in valid])
-    return list(dict.fromkeys(e.group for e, teaches in zip(valid, keep, strict=True) if teaches))
+    teaching_N = teaching([e.total_reward for e in valid], [e.group for e in valid])
+    return list(dict.fromkeys(e.group for e, teaches in zip(valid, teaching_N, strict=True) if teaches))

@@ -295,20 +295,20 @@ def _learn(session: Session, work: Work, context: Context, row: dict[str, Any]) 
     parents = [*([context.origin] if context.origin else []), *(item.id for item in context.shown)]
     about: dict[str, Any] = {"kernel": work.name, "stage": context.stage, "step": row["step"]}
 
-    def keep(kind: str, body: str, **more: Any) -> str:
+    def remember(kind: str, body: str, **more: Any) -> str:
         return memory.remember(work.key, body, kind=kind, parents=parents, metadata=about, source="tests", **more)
 
     better = row["gain"] >= GAIN
     if valid and row["gate"] == "":
         if work.known(row["source"]) is None:
             worth = 0.0 if context.stage == "draft" else max(-1.0, min(1.0, row["settled"]))
-            row["memory"] = keep("start", row["source"], polarity="success", value=worth, merge=None)
+            row["memory"] = remember("start", row["source"], polarity="success", value=worth, merge=None)
             if better or not work.starts:
-                keep("trace", row["source"], polarity="success")
+                remember("trace", row["source"], polarity="success")
             if better and context.start and (lesson := lesson_of(context.start.source, row["source"])):
-                keep("practice", lesson, polarity="success")
+                remember("practice", lesson, polarity="success")
     elif valid and row["gate"] != "text":
-        row["memory"] = keep("failure", f"{row['gate']}: {row['words']}", polarity="failure", value=_FAILURE)
+        row["memory"] = remember("failure", f"{row['gate']}: {row['words']}", polarity="failure", value=_FAILURE)
     for recall, ids in context.recalls:
         changes = memory.settle(
             recall, row["settled"] if valid else None, source="tests", valid=valid, action=row["source"] or None

@@ -166,8 +166,8 @@ def _from_naive(env: Any, memory: Memory, works: Sequence[Work]) -> None:
     """The naive kernels as first start points: remembered once, found again by a run that goes on."""
     for work in works:
         source = env.operators[work.name].source.strip()
-        kept = (item.id for item in memory.items(filter={"kernel": work.name}) if item.metadata.get("step") == 0)
-        id_ = next(kept, None) or memory.remember(
+        seeds = (item.id for item in memory.items(filter={"kernel": work.name}) if item.metadata.get("step") == 0)
+        id_ = next(seeds, None) or memory.remember(
             work.key,
             source,
             kind="start",

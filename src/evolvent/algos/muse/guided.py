@@ -208,7 +208,7 @@ class Guided:
             return
         with self.memory.transaction():
             for row in self._new:
-                keep(self.memory, row)
+                write_item(self.memory, row)
             for step in self.steps:
                 if step.recall is not None:
                     self.memory.settle(
@@ -307,7 +307,7 @@ def named_items(guide: Sequence[Item], said: str, kind: str) -> list[str]:
     return sorted(found, key=found.__getitem__)
 
 
-def keep(memory: Memory, row: Mapping[str, Any]) -> None:
+def write_item(memory: Memory, row: Mapping[str, Any]) -> None:
     """An entry of a store; one of the same name is overwritten, and of too many patterns the oldest gives way."""
     kind, about = row["kind"], {"item": row["name"], "of": row["of"]}
     items = [item for item in memory.items() if item.kind == kind and _application(item) == row["of"]]

@@ -134,7 +134,7 @@ def learn(
     from evolvent.learn.team.joint import improve_joint
 
     active = batch.view.flat().active
-    order, old_logp_B = batch.kept["order"].flatten(0, 1), batch.kept["order_logp"].flatten(0, 1)
+    order, old_logp_B = batch.extra["order"].flatten(0, 1), batch.extra["order_logp"].flatten(0, 1)
 
     def ranked(rows: Rows, now: JointLogprobs, adv_BA: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         logp_B = order_logp(net.ranker(now.rep_BAW), order[rows])

@@ -79,7 +79,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         def attribute(episodes: list[Episode]) -> dict[str, float]:
             turns = estimator.see(episodes)
             error = estimator.learn(turns, passes=config.progress_passes, minibatches=8, generator=run.generator)
-            estimator.keep(turns)
+            estimator.write_rewards(turns)
             return {"progress_loss": error}
 
         return learn(

@@ -83,8 +83,8 @@ class ProgressEstimator:
             lr="progress_lr",
         )
 
-    def keep(self, seen: Decisions) -> None:
-        """Keep the contributions as the kind ``progress``; where actions are chosen from a list, ``executed`` is 1.
+    def write_rewards(self, seen: Decisions) -> None:
+        """Write the contributions as the kind ``progress``; where actions are chosen from a list, ``executed`` is 1.
 
         What an environment says of ``executed`` stands.
         """

@@ -178,8 +178,8 @@ class Aligned:
                 texts: list[tuple[Recalled, str]] = []
                 for item in found:
                     texts.append((item, self._begun(item, self.how.chars - sum(len(text) for _, text in texts))))
-                kept = self._fitting([(item, text) for item, text in texts if text], found)
-                self._whole = "".join(text for _, text in reversed(kept))
+                fitting = self._fitting([(item, text) for item, text in texts if text], found)
+                self._whole = "".join(text for _, text in reversed(fitting))
         return self._whole
 
     def _aligned(self, step: Thought, seed: int) -> str:
@@ -201,9 +201,9 @@ class Aligned:
             one = self.library[name]
             steps = window(int(item.metadata["step"]), len(one.steps), self.how.back, self.how.forward)
             offsets = {at: offset if self.how.marks else None for at, offset in steps}
-            kept = self._fitting([(item, example(self.env, one, offsets))], found, texts)
-            if kept:
-                texts[name] = kept[0][1]
+            fitting = self._fitting([(item, example(self.env, one, offsets))], found, texts)
+            if fitting:
+                texts[name] = fitting[0][1]
         every = [item for _, item in items.values()]
         if items:
             step.recall = replace(next(iter(items.values()))[0], items=tuple(every))
@@ -221,16 +221,16 @@ class Aligned:
     ) -> list[tuple[Recalled, str]]:
         """Those that there is room for, in order; the receipt says which."""
         left = self.how.chars - sum(map(len, (before or {}).values()))
-        kept: list[tuple[Recalled, str]] = []
+        fitting: list[tuple[Recalled, str]] = []
         for item, text in texts:
             if len(text) <= left:
-                kept.append((item, text))
+                fitting.append((item, text))
                 left -= len(text)
-        ids = tuple(item.id for item, _ in kept)
+        ids = tuple(item.id for item, _ in fitting)
         assert self.memory is not None
         self.memory.shown(found, ids)
         self._new.append((found, ids))
-        return kept
+        return fitting
 
     def _begun(self, item: Recalled, room: int) -> str:
         """A whole trajectory; where there is no room for it, as many of its first steps as there is room for."""

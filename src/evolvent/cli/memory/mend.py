@@ -217,7 +217,7 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
             live.note(dump(dataclasses.asdict(done), indent=2))
             return
         if done.nothing:
-            live.note("nothing to change" + _kept(done))
+            live.note("nothing to change" + _still_quarantined(done))
             return
         now = "would be" if dry_run else "is"
         _table(
@@ -237,7 +237,7 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
             again = f"{verb} again" if done.events < 0 else f"no longer {verb}"
             live.note(f"\n{events} {'would ' if dry_run else ''}{again}")
         if done.kept:
-            live.note(_kept(done).lstrip("; "))
+            live.note(_still_quarantined(done).lstrip("; "))
         if dry_run:
             live.note("\ndry run: nothing was changed")
         else:
@@ -259,7 +259,7 @@ def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:
     return "" if began is None else command("rollback", f"--to {began.isoformat()}")
 
 
-def _kept(done: Mended) -> str:
+def _still_quarantined(done: Mended) -> str:
     return f"; still quarantined: {', '.join(done.kept[:20])}" if done.kept else ""
 
 

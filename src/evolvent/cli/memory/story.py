@@ -66,8 +66,8 @@ def _chart(bank: Bank, seq: int) -> dict[str, Any]:
     )
     about = _about(bank, [seq])[0]
     step = max(1, -(-len(rows) // _POINTS))
-    kept = [row for i, row in enumerate(rows) if (len(rows) - 1 - i) % step == 0]
-    points = [[number, rule, reward, q, bool(counts)] for number, rule, reward, q, counts in kept]
+    chosen = [row for i, row in enumerate(rows) if (len(rows) - 1 - i) % step == 0]
+    points = [[number, rule, reward, q, bool(counts)] for number, rule, reward, q, counts in chosen]
     return {**about, "events": len(rows), "points": points}
 
 
@@ -128,14 +128,14 @@ def _graph(bank: Bank, seeds: Sequence[int]) -> dict[str, Any]:
     """Relatives of some memories, nearest first, at most 48; ``more`` says how many were left out."""
     if not seeds:
         return {"nodes": [], "edges": [], "more": 0}
-    kept, edge, more = dict.fromkeys(seeds), list(seeds), 0
+    chosen, edge, more = dict.fromkeys(seeds), list(seeds), 0
     while edge:
-        fresh = [seq for seq in _relatives(bank, edge) if seq not in kept]
-        room = _NODES - len(kept)
+        fresh = [seq for seq in _relatives(bank, edge) if seq not in chosen]
+        room = _NODES - len(chosen)
         more += max(0, len(fresh) - room)
         edge = fresh[: max(0, room)]
-        kept |= dict.fromkeys(edge)
-    seqs = sorted(kept)
+        chosen |= dict.fromkeys(edge)
+    seqs = sorted(chosen)
     links = bank.store.rows(
         f"SELECT parent, child, relation FROM provenance WHERE parent IN ({marks(len(seqs))}) "
         f"AND child IN ({marks(len(seqs))}) ORDER BY child, parent, relation",

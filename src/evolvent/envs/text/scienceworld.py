@@ -171,7 +171,7 @@ def _sensible(commands: list[str]) -> tuple[str, ...]:
     """Of thousands of accepted commands those that can matter: no idle ones, and only what is held is moved or used."""
     held = {c.removeprefix("put down ") for c in commands if c.startswith("put down ")}
     places = {c.split(" to ", 1)[1] for c in commands if c.startswith(("go to ", "teleport to "))}
-    kept: list[str] = []
+    sensible: list[str] = []
     for command in commands:
         verb, _, rest = command.partition(" ")
         if _IDLE.match(command) or (verb in ("focus", "mix") and rest.removeprefix("on ") in places):
@@ -183,5 +183,5 @@ def _sensible(commands: list[str]) -> tuple[str, ...]:
             what, target = (part for part in parts.groups() if part is not None)
             if target in places or target.endswith("inventory") or what not in held:
                 continue
-        kept.append(command)
-    return tuple(kept)
+        sensible.append(command)
+    return tuple(sensible)

@@ -155,17 +155,17 @@ class Shell(TextEnv):
         )
         if result.exit_code == 128 + signal.SIGXCPU:  # ended the command; the shell around it went on
             result = dataclasses.replace(result, status="time")
-        self._kept = False
+        self._saved = False
         if result.status in ("ok", "failed"):
             after = unpacked(result.files.get(STATE, b""))
             if after is not None:
-                self._files, self._kept = after, True
+                self._files, self._saved = after, True
         return result
 
     def _outcome(self, result: Result | None) -> str:
         if result is None:
             return "Output: no command"
-        if not self._kept:
+        if not self._saved:
             why = _STOPPED.get(result.status, "what it left cannot be read, or is more than 1 MB")
             return f"Output: stopped: {why}; nothing of it was kept"
         text = result.stdout.strip()

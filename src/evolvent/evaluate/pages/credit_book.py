@@ -212,7 +212,7 @@ def _full(values: Sequence[float | None]) -> float:
 # ------------------------------------------------------------------------------------------------ cutting
 def _cut(attempt: EpisodeView, *, tokens: int, characters: int) -> EpisodeView:
     """As much of its beginning as fits."""
-    kept: list[Observation | Decision] = []
+    shown_nodes: list[Observation | Decision] = []
     for node in attempt.nodes:
         if tokens <= 0 or characters <= 0:
             break
@@ -221,17 +221,17 @@ def _cut(attempt: EpisodeView, *, tokens: int, characters: int) -> EpisodeView:
             text = (
                 node.text if len(node.text) <= most else f"{node.text[:most]} … ({len(node.text) - most:,} characters)"
             )
-            kept.append(replace(node, text=text))
+            shown_nodes.append(replace(node, text=text))
             characters -= len(text)
             continue
         shown = _shorter(node, tokens, characters)
         if not shown.tokens and node.tokens:
             break
-        kept.append(shown)
+        shown_nodes.append(shown)
         tokens -= len(node.tokens)  # a turn that was cut is the last one
         characters -= sum(map(len, shown.tokens)) or len(shown.text)
-    left_out = len(attempt.turns) - sum(isinstance(node, Decision) for node in kept)
-    return replace(attempt, nodes=tuple(kept), left_out=left_out)
+    left_out = len(attempt.turns) - sum(isinstance(node, Decision) for node in shown_nodes)
+    return replace(attempt, nodes=tuple(shown_nodes), left_out=left_out)
 
 
 def _shorter(turn: Decision, tokens: int, characters: int) -> Decision:

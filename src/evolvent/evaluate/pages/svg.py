@@ -183,12 +183,12 @@ def _axis_y(marks: Sequence[float], labels: Sequence[str], py: Scale, edges: Edg
 
 
 def _axis_x(ticks: Sequence[tuple[float, str]], px: Scale, label: str, edges: Edges, height: float) -> str:
-    keep = max(1, math.ceil(len(ticks) / (8 if edges[1] - edges[0] > SMALL[0] else 4)))
+    every = max(1, math.ceil(len(ticks) / (8 if edges[1] - edges[0] > SMALL[0] else 4)))
     y = height - _BOTTOM + 17
     out = [
         f'<text class="tick" x="{px(x):.1f}" y="{y}" text-anchor="middle">{text(said)}</text>'
         for i, (x, said) in enumerate(ticks)
-        if i % keep == 0
+        if i % every == 0
     ]
     middle = sum(edges) / 2
     out.append(f'<text class="tick" x="{middle:.0f}" y="{height - 5}" text-anchor="middle">{text(label)}</text>')

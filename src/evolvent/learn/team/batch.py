@@ -67,7 +67,7 @@ class Batch:
         action: int64 ``[T, B, A]`` or float32 ``[T, B, A, parts]``.
         logp: log-probability of each part of the action as sampled, float32 ``[T, B, A, P]``.
         value: the critic's output when acting, in its own scale, float32 ``[T, B, A]``.
-        kept: further columns an algorithm asked to keep, ``[T, B, ...]``.
+        extra: further columns of an algorithm, ``[T, B, ...]``.
         rollout: numpy view of the same steps, values in units of reward.
     """
 
@@ -75,7 +75,7 @@ class Batch:
     action: Tensor
     logp: Tensor
     value: Tensor
-    kept: dict[str, Tensor]
+    extra: dict[str, Tensor]
     rollout: Rollout
 
     def credit(self, ledger: RolloutLedger) -> Tensor:

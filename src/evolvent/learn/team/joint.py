@@ -32,7 +32,7 @@ def improve_joint(
 
     Args:
         config: passes, minibatches, clip range, weight of the entropy, largest gradient.
-        policy: who acted, in the agents' own order or in that of ``batch.kept["order"]``.
+        policy: who acted, in the agents' own order or in that of ``batch.extra["order"]``.
         optimizer: of all parameters.
         norm: of the values; takes in the targets.
         batch: the rollout.
@@ -48,7 +48,7 @@ def improve_joint(
     target, old_value, _ = scaled_targets(norm, batch, ledger, [policy.critic.last])
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    order = batch.kept["order"].flatten(0, 1) if "order" in batch.kept else None
+    order = batch.extra["order"].flatten(0, 1) if "order" in batch.extra else None
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]

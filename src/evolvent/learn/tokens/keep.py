@@ -35,9 +35,9 @@ def clip_cov(
     """
     eligible = torch.nonzero((cov > low) & (cov < high) & ~clipped).squeeze(-1)
     order = torch.randperm(len(eligible), generator=generator).to(eligible.device)
-    keep = torch.ones_like(clipped)
-    keep[eligible[order[: max(1, round(share * len(cov)))]]] = False
-    return keep
+    takes_part = torch.ones_like(clipped)
+    takes_part[eligible[order[: max(1, round(share * len(cov)))]]] = False
+    return takes_part
 
 
 def top_covariance(cov: Tensor, share: float) -> Tensor:

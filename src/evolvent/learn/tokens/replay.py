@@ -29,10 +29,10 @@ class Replay:
     def __init__(self, size: int, *, stale: int, recent: int = 10240, seed: int = 0) -> None:
         self.size, self.stale, self.seed = size, stale, seed
         self.means: deque[float] = deque(maxlen=recent)
-        self._kept: list[tuple[int, Episode, bytes]] = []
+        self._retained: list[tuple[int, Episode, bytes]] = []
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._retained)
 
     def draw(self, n: int, update: int, rule: Callable[[Sequence[Episode]], Ledger]) -> Ledger:
         """Credit of up to ``n`` attempts of the last ``stale`` updates before ``update``, drawn uniformly.
@@ -42,7 +42,7 @@ class Replay:
             update: the current one.
             rule: what they are still worth; of those with positive credit alone is drawn.
         """
-        recent = [episode for when, episode, _ in self._kept if 0 < update - when <= self.stale]
+        recent = [episode for when, episode, _ in self._retained if 0 < update - when <= self.stale]
         usable = [recent[i] for i in _credited(rule(recent))]
         picked = rng(self.seed, "replay", update).permutation(len(usable))[:n]
         return rule([usable[i] for i in sorted(picked.tolist())])
@@ -59,15 +59,15 @@ class Replay:
         for group in dict.fromkeys(e.group for e in episodes if e.valid):
             self.means.append(float(np.mean([e.total_reward for e in episodes if e.valid and e.group == group])))
         better = [i for i in _credited(ledger) if not (len(faulty) and faulty[i])]
-        self._kept += [(update, episodes[i], json.dumps(episodes[i].to_dict()).encode()) for i in better]
-        self._kept = [one for one in self._kept if update - one[0] < self.stale][-self.size :]
+        self._retained += [(update, episodes[i], json.dumps(episodes[i].to_dict()).encode()) for i in better]
+        self._retained = [one for one in self._retained if update - one[0] < self.stale][-self.size :]
 
     def state_dict(self) -> dict[str, Any]:
         """The replay and the means, as arrays."""
-        lines = _END.join(line for _, _, line in self._kept)
+        lines = _END.join(line for _, _, line in self._retained)
         return {
             "episodes": np.array(bytearray(lines), np.uint8),
-            "when": [when for when, _, _ in self._kept],
+            "when": [when for when, _, _ in self._retained],
             "means": np.array(self.means, np.float64),
         }
 
@@ -75,7 +75,7 @@ class Replay:
         """The inverse of ``state_dict``."""
         lines = np.asarray(state["episodes"], np.uint8).tobytes().split(_END) if state["when"] else []
         read = [Episode.from_dict(json.loads(line)) for line in lines]
-        self._kept = list(zip(state["when"], read, lines, strict=True))
+        self._retained = list(zip(state["when"], read, lines, strict=True))
         self.means.clear()
         self.means.extend(np.asarray(state["means"], np.float64).tolist())
 

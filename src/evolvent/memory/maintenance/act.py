@@ -86,7 +86,7 @@ class Act:
         self.lines: list[int] = []  # of the log
         self.on: list[int] = []  # voids that now hold
         self.off: list[int] = []  # voids that hold no longer
-        self.kept: list[int] = []
+        self.quarantined: list[int] = []
         self.removed: dict[str, int] = {}
         self.emptied: dict[str, int] = {}
         self.extra: dict[str, Any] = {}
@@ -118,13 +118,13 @@ class Act:
                 if was == "erased":
                     continue  # nothing brings that back
                 # only what is replaced names its successor; an archived one keeps the name for its history
-                kept = None if now == "active" else by if by is not None else successor
-                db.execute("UPDATE memory SET status = ?, superseded_by = ? WHERE seq = ?", (now, kept, seq))
+                by_seq = None if now == "active" else by if by is not None else successor
+                db.execute("UPDATE memory SET status = ?, superseded_by = ? WHERE seq = ?", (now, by_seq, seq))
                 detail: dict[str, Any] = {"was": was, "reason": self.reason}
                 if successor is not None:
                     detail["was_by"] = memory_id(successor)
-                if now == "superseded" and kept is not None:
-                    detail["by"] = memory_id(kept)
+                if now == "superseded" and by_seq is not None:
+                    detail["by"] = memory_id(by_seq)
                 self.lines.append(audit(db, bank.scope_id, VERBS.get(now, "archive"), memory_id(seq), detail))
                 self.statuses.append((seq, was, now))
 
@@ -214,7 +214,7 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                 tuple(values),
                 voided,
                 act.removed,
-                tuple(memory_id(seq) for seq in act.kept),
+                tuple(memory_id(seq) for seq in act.quarantined),
                 act.emptied,
             )
             if dry_run:

@@ -82,9 +82,9 @@ def drop_scope(store: Store, name: str, reason: str, *, mask: bool = True) -> di
             found = store.rows(f"SELECT count(*) FROM {table} WHERE {which}", (scope_id,))
             removed[table] = found[0][0]
             db.execute(f"DELETE FROM {table} WHERE {which}", (scope_id,))
-        for (kept,) in store.rows("SELECT name FROM meta"):
-            if kept == f"reward_range:{name}" or kept.startswith((f"kept:{len(name)}:{name}:", f"user:{name}:")):
-                db.execute("DELETE FROM meta WHERE name = ?", (kept,))
+        for (key,) in store.rows("SELECT name FROM meta"):
+            if key == f"reward_range:{name}" or key.startswith((f"kept:{len(name)}:{name}:", f"user:{name}:")):
+                db.execute("DELETE FROM meta WHERE name = ?", (key,))
         removed |= emptying.unused_removed(db, hashes - {None})
         to_rewrite(store)
     store.forget_files(scope_id)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, kept, keys, replay
+from evolvent.memory import events, keys, replay, user_values
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.items import Item, Recall, Recalled, Receipt, Trace, memory_id, named
 from evolvent.memory.maintenance import emptying
@@ -48,7 +48,7 @@ class _Named:
     memories: list[int] = field(default_factory=list[int])  # with all their versions and keys
     receipts: list[int] = field(default_factory=list[int])
     lines: list[int] = field(default_factory=list[int])
-    kept: list[str] = field(default_factory=list[str])
+    user_values: list[str] = field(default_factory=list[str])
 
 
 def erase(bank: Bank, what: What | Iterable[What], reason: str, *, dry_run: bool = False) -> Mended:
@@ -70,7 +70,7 @@ def erase(bank: Bank, what: What | Iterable[What], reason: str, *, dry_run: bool
                 if gone:
                     said |= _memories_erased(db, bank, act, gone)
                 emptying.lines_emptied(db, bank, act, things.lines)
-                act.count("kept", sum(kept.remove(bank, name) for name in things.kept))
+                act.count("kept", sum(user_values.remove(bank, name) for name in things.user_values))
                 for table, n in emptying.unused_removed(db, said - {emptying.NOTHING}).items():
                     act.removed[table] = act.removed.get(table, 0) + n
             to_rewrite(bank.store)
@@ -124,7 +124,7 @@ def _named(bank: Bank, what: Any) -> _Named:
         if not isinstance(id_, str) or (id_[:1] not in by and not id_.startswith("kept:")):
             raise BadInput("not an id", got=id_, expected=_EXPECTED, where="erase", code="not_an_id")
         if id_.startswith("kept:"):
-            found.kept.append(id_.removeprefix("kept:"))
+            found.user_values.append(id_.removeprefix("kept:"))
         else:
             by[id_[0]][parse_id(id_, id_[0], letters[id_[0]], "erase")] = None
         ids[id_] = None

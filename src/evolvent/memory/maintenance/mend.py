@@ -86,7 +86,7 @@ class Mending:
         point = moment(self.bank, to)
 
         def change(act: Act) -> None:
-            then, kept = _states_at(self.bank, point), []
+            then, quarantined = _states_at(self.bank, point), []
             newer = act.rows(
                 "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined') "
                 "ORDER BY seq",
@@ -96,10 +96,10 @@ class Mending:
             for seq, (status, by) in then.items():
                 now = act.status(seq)
                 if now == "quarantined" and status != now:
-                    kept.append(seq)
+                    quarantined.append(seq)
                 elif now != status:
                     act.set_status([seq], status, by)
-            act.kept = kept
+            act.quarantined = quarantined
             act.void_after(point)
 
         return perform(self.bank, "rollback", point.label, reason, change, dry_run)

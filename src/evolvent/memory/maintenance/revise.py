@@ -98,5 +98,5 @@ def _completed(o: Outcome, row: Mapping[str, Any], old: Outcome) -> Outcome:
         if parts is not None and o.reward is not None and o.reward != old.reward:
             parts = tuple((text, o.reward) for text, _ in parts)
         o = o._replace(action=old.action, parts=parts)
-    kept = {name: getattr(old, name) for name in ("source", "child", "weight") if name not in row}
-    return o._replace(**kept)
+    missing = {name: getattr(old, name) for name in ("source", "child", "weight") if name not in row}
+    return o._replace(**missing)

@@ -322,11 +322,11 @@ def _filled(sql: str, n: int) -> str:
     return sql.format(marks(n))
 
 
-def newest(table: str, column: str = "seq", kept: str = "") -> str:
-    """SQL: the newest number that was given in a table; those of a dropped scope (``kept`` in meta) stay taken."""
+def newest(table: str, column: str = "seq", stored_as: str = "") -> str:
+    """SQL: the newest number that was given in a table; those of a dropped scope (``stored_as`` in meta) stay taken."""
     return (
         f"(SELECT max(n) FROM (SELECT coalesce(max({column}), 0) AS n FROM {table} UNION ALL "
-        f"SELECT CAST(body AS BIGINT) FROM meta WHERE name = '{kept or table + '_seq'}') numbers)"
+        f"SELECT CAST(body AS BIGINT) FROM meta WHERE name = '{stored_as or table + '_seq'}') numbers)"
     )
 
 

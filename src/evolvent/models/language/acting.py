@@ -132,9 +132,9 @@ class Acting:
         cached = self._known.cached(requests, 1.0, inside=False)
         known = self._known.opinions(requests, 1.0, inside=False)
         # what training will compute again for each token, where tokens are trained one by one
-        kept = self._known.opinions(requests, self.temperature or 1.0, inside=False)
+        at_temperature = self._known.opinions(requests, self.temperature or 1.0, inside=False)
         out: list[Completion] = []
-        for request, opinions, recorded, had in zip(requests, known, kept, cached, strict=True):
+        for request, opinions, recorded, had in zip(requests, known, at_temperature, cached, strict=True):
             logps = [opinion.logp_K.astype(np.float64) for opinion in opinions]
             texts = [self.model.decode(ids) for ids in request.choice_tokens]
             z = np.array([lp.sum() / divisor(self.way, t, lp) for lp, t in zip(logps, texts, strict=True)])

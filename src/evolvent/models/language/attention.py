@@ -57,22 +57,22 @@ def attention(
 
 
 class Packed:
-    """Layout of one packed row; differentiable. With ``keep`` the keys and values of every layer stay readable.
+    """Layout of one packed row; differentiable. With ``retain`` the keys and values of every layer stay readable.
 
     Attributes:
-        kept: by layer (key, value), each ``[kv heads, L, D]``.
+        retained: by layer (key, value), each ``[kv heads, L, D]``.
     """
 
-    def __init__(self, pack: Pack, device: torch.device, *, keep: bool = False) -> None:
-        self.pack, self.device, self.keep = pack, device, keep
+    def __init__(self, pack: Pack, device: torch.device, *, retain: bool = False) -> None:
+        self.pack, self.device, self.retain = pack, device, retain
         self.sizes = [run.length for run in pack.runs]
-        self.kept: dict[int, tuple[Tensor, Tensor]] = {}
+        self.retained: dict[int, tuple[Tensor, Tensor]] = {}
         self._masks: dict[tuple[int, int | None, torch.dtype], Tensor | None] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
         """Attention of the row ``[1, heads, L, D]`` to itself: ``[1, L, heads, D]``."""
-        if self.keep:
-            self.kept[layer] = (key[0], value[0])
+        if self.retain:
+            self.retained[layer] = (key[0], value[0])
         # split, and not slices: its backward is one concatenation however many runs there are
         queries, keys, values = (x.split(self.sizes, dim=2) for x in (query, key, value))
         out = []

@@ -43,7 +43,7 @@ class Known:
         for request in requests:
             key, prompt = _key(request, temperature, inside), request.tokens
             again = key in self._found or key in new
-            out.append(len(prompt) if again else model.kept.known(request.adapter, model.trainable, prompt))
+            out.append(len(prompt) if again else model.retained.known(request.adapter, model.trainable, prompt))
             new.add(key)
         return out
 

@@ -32,9 +32,9 @@ from evolvent.models.language import load as loading
 from evolvent.models.language import pack as packing
 from evolvent.models.language.adapters import POLICY, Adapters
 from evolvent.models.language.choices import action_log_probs, check_allowed, units_of
-from evolvent.models.language.kept import Cache
 from evolvent.models.language.logprobs import Logprobs, Row, checked_prompts, checked_rows, needed, row_logprobs, states
 from evolvent.models.language.network import Network
+from evolvent.models.language.retained import Cache
 from evolvent.models.language.sample import Sampled, SamplingParams, TemperatureSchedule, sample_batch, waves
 from evolvent.models.language.text import Text
 
@@ -110,7 +110,7 @@ class LanguageModel:
         context: tokens of prompt and answer together.
         end_ids: tokens that end an answer.
         started_from: the folder of the adapter that was loaded, where one was.
-        width: size of hidden states. kept: what stays between calls (``keeping``).
+        width: size of hidden states. retained: what stays between calls (``keeping``).
         max_tokens_per_pass: bounds a packed row of ``logprobs``.
         max_kv_tokens: bounds the tokens that ``sample`` keeps at once.
         sampler: ``models.language.vllm.VllmSampler``, where it is to draw free text; ``None`` draws with the model
@@ -131,7 +131,7 @@ class LanguageModel:
         self.started_from: Path | None = None
         self.max_tokens_per_pass, self.max_kv_tokens = 1 << 13, 1 << 15
         self.sampler: Any = None
-        self.kept = Cache()
+        self.retained = Cache()
 
     @property
     def network(self) -> Any:
@@ -245,7 +245,7 @@ class LanguageModel:
                     [limits[i] for i in wave],
                     settings,
                     machine,
-                    self.kept.of(adapter, self.trainable),
+                    self.retained.of(adapter, self.trainable),
                 )
                 for at, i in enumerate(wave):
                     out[i] = some[at * n : (at + 1) * n]
@@ -257,7 +257,7 @@ class LanguageModel:
         For searches; of ``sample``, and ``states`` and ``logprobs`` without gradients. Numbers are the same to
         rounding. The latest ``tokens`` stay, of each adapter; none when its weights have changed.
         """
-        return self.kept.on(tokens)
+        return self.retained.on(tokens)
 
     # ------------------------------------------------------------------------------------------------ judging
     def logprobs(
@@ -289,8 +289,10 @@ class LanguageModel:
         rows = checked_rows(rows, self.n_vocab, self.context)
         engine = self._engine
         with engine.acting(adapter, exact=exact):
-            kept = None if torch.is_grad_enabled() or exact else self.kept.of(adapter, self.trainable)
-            forward = engine.forward if kept is None else partial(kept.forward, step=engine.step, device=self.device)
+            retained = None if torch.is_grad_enabled() or exact else self.retained.of(adapter, self.trainable)
+            forward = (
+                engine.forward if retained is None else partial(retained.forward, step=engine.step, device=self.device)
+            )
             return row_logprobs(rows, forward, engine.head, temperature, want, self.max_tokens_per_pass)
 
     def states(self, rows: Sequence[Row], *, adapter: str | None = None) -> Tensor:
@@ -299,9 +301,9 @@ class LanguageModel:
         """
         rows = checked_rows(rows, self.n_vocab, self.context)
         with self._engine.acting(adapter):
-            kept = None if torch.is_grad_enabled() else self.kept.of(adapter, self.trainable)
-            if kept is not None and all(len(row.tokens) == 1 for row in rows):
-                return kept.behind([row.context for row in rows], self._engine.step, self.device)
+            retained = None if torch.is_grad_enabled() else self.retained.of(adapter, self.trainable)
+            if retained is not None and all(len(row.tokens) == 1 for row in rows):
+                return retained.behind([row.context for row in rows], self._engine.step, self.device)
             return states(rows, self._engine.forward, self.device, self.max_tokens_per_pass)
 
     def choice_logprobs(

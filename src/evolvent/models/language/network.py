@@ -165,9 +165,9 @@ class Network:
         """Logits behind the last tokens of a text, the second half of it, which go through the cache one by one."""
         begun = len(row) - len(row) // 2
         packed = pack([row[:begun]])
-        layout = Packed(packed, self.device, keep=True)
+        layout = Packed(packed, self.device, retain=True)
         self.step(self._ids(packed.token_ids), self._ids(packed.positions), layout)
-        layers = [(k[None], v[None]) for _, (k, v) in sorted(layout.kept.items())]
+        layers = [(k[None], v[None]) for _, (k, v) in sorted(layout.retained.items())]
         lengths = torch.tensor([begun], device=self.device)
         cache = Shared(layers, lengths, torch.zeros(1, dtype=torch.int64, device=self.device))
         out: list[Tensor] = []

@@ -17,9 +17,9 @@ from torch import Tensor
 from evolvent.core.protocols import cut
 from evolvent.models.language.attention import Packed, Shared
 from evolvent.models.language.choices import Choices
-from evolvent.models.language.kept import Kept, Step
 from evolvent.models.language.logprobs import Head
 from evolvent.models.language.pack import Pack, pack
+from evolvent.models.language.retained import Retained, Step
 from evolvent.models.sampling import nucleus
 
 
@@ -120,7 +120,7 @@ def sample_batch(
     limits: Sequence[int],
     settings: SamplingParams,
     machine: tuple[Step, Head, Callable[[Sequence[int]], str]],
-    kept: Kept | None = None,
+    retained: Retained | None = None,
 ) -> list[Sampled]:
     """``counts`` completions of each prompt, prompt-major; see ``LanguageModel.sample``.
 
@@ -132,7 +132,7 @@ def sample_batch(
         limits: tokens that may follow each prompt.
         settings: how to draw.
         machine: the model's step, its head, and what decodes tokens.
-        kept: what earlier calls have left, for this one to use and to add to.
+        retained: what earlier calls have left, for this one to use and to add to.
     """
     step, head, decode = machine
     device = head.weight.device
@@ -140,14 +140,14 @@ def sample_batch(
         _Writing(i, limits[i // counts], trees[i // counts], np.random.default_rng(seed).random(limits[i // counts]))
         for i, seed in enumerate(seeds)
     ]
-    cache, hidden, alive = _prefill(prompts, writing, step, device, kept)
+    cache, hidden, alive = _prefill(prompts, writing, step, device, retained)
     while alive:
         _draw(hidden, head, alive, settings)
         for one in alive:
             _end(one, settings, decode)
-        if kept is not None and cache.steps:
+        if retained is not None and cache.steps:
             ended = [j for j, one in enumerate(alive) if one.finish]
-            kept.add(cache, ended, [alive[j].behind for j in ended], [alive[j].ids for j in ended])
+            retained.add(cache, ended, [alive[j].behind for j in ended], [alive[j].ids for j in ended])
         stay = [j for j, one in enumerate(alive) if not one.finish]
         if not stay:
             break
@@ -158,8 +158,8 @@ def sample_batch(
         ids = torch.tensor([one.ids[-1] for one in alive], device=device)
         positions = cache.lengths[cache.owner] + cache.steps - 1
         hidden = step(ids, positions, cache)
-    if kept is not None:
-        kept.trim()
+    if retained is not None:
+        retained.trim()
     return [_finished(one, settings, decode) for one in writing]
 
 
@@ -178,7 +178,11 @@ def waves(prompts: Sequence[np.ndarray], limits: Sequence[int], n: int, most: in
 
 
 def _prefill(
-    prompts: Sequence[np.ndarray], writing: Sequence[_Writing], step: Step, device: torch.device, kept: Kept | None
+    prompts: Sequence[np.ndarray],
+    writing: Sequence[_Writing],
+    step: Step,
+    device: torch.device,
+    retained: Retained | None,
 ) -> tuple[Shared, Tensor, list[_Writing]]:
     """Evaluate the prompts once, or what is not kept of them: the cache for their completions, the hidden state each
     starts from ``[R, D]``, and the completions in the order of both (those of equal prompts stand together).
@@ -186,16 +190,16 @@ def _prefill(
     distinct: dict[bytes, int] = {}
     which = [distinct.setdefault(np.asarray(p, np.int32).tobytes(), len(distinct)) for p in prompts]
     unique = [prompts[which.index(u)] for u in range(len(distinct))]
-    if kept is None:
+    if retained is None:
         packed = pack(unique)
-        layout = Packed(packed, device, keep=True)
+        layout = Packed(packed, device, retain=True)
         hidden = step(_tensor(packed.token_ids, device), _tensor(packed.positions, device), layout)
         places, evaluated = [packed.where(u) for u in range(len(unique))], _first_seen(packed)
         hidden = hidden[_tensor(np.array([at[-1] for at in places]), device)]
-        pools = (layout.kept.pop(layer) for layer in sorted(layout.kept))
+        pools = (layout.retained.pop(layer) for layer in sorted(layout.retained))
     else:
-        places, hidden, evaluated = kept.read(unique, step, device)
-        pools = iter(kept.layers)
+        places, hidden, evaluated = retained.read(unique, step, device)
+        pools = iter(retained.layers)
     lengths = np.array([len(p) for p in places])
     table = np.zeros((len(unique), lengths.max()), np.int64)
     for u, at in enumerate(places):
@@ -284,16 +288,16 @@ def _truncated(z: Tensor, settings: SamplingParams) -> Tensor:
     """Logits with -inf outside the ``top_k`` most probable and then outside the nucleus of mass ``top_p``."""
     out = torch.full_like(z, float("-inf"))
     if 0 < settings.top_k < z.shape[1]:
-        kept = torch.topk(z, settings.top_k, dim=-1).indices
-        out.scatter_(1, kept, z.gather(1, kept))
+        top = torch.topk(z, settings.top_k, dim=-1).indices
+        out.scatter_(1, top, z.gather(1, top))
         z = out.clone()
         out.fill_(float("-inf"))
     if settings.top_p >= 1.0:
         return z
     probabilities = torch.softmax(z.double(), dim=-1).cpu().numpy()
     for row, p in enumerate(probabilities):
-        kept = torch.from_numpy(nucleus(p, settings.top_p)).to(z.device)
-        out[row, kept] = z[row, kept]
+        top = torch.from_numpy(nucleus(p, settings.top_p)).to(z.device)
+        out[row, top] = z[row, top]
     return out
 
 

@@ -39,7 +39,7 @@ def common_prefix(a: np.ndarray, b: np.ndarray) -> int:
 class Context:
     """Room for ``n_ctx`` tokens. Not thread safe; ``Llama`` holds the lock.
 
-    ``kept`` are the tokens of the prompt whose keys and values are in the cache.
+    ``cached`` are the tokens of the prompt whose keys and values are in the cache.
     """
 
     def __init__(self, ffi: Any, lib: Any, model: Any, n_ctx: int, n_threads: int) -> None:
@@ -63,7 +63,7 @@ class Context:
         self.n_vocab: int = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model))
         self._scratch = np.empty(self.n_vocab, np.float32)
         self._logits = np.empty(self.n_vocab, np.float32)
-        self._kept = np.zeros(n_ctx, np.int32)
+        self._cached = np.zeros(n_ctx, np.int32)
         self._n = 0
         self.used = 0
         self._allocate_batch()
@@ -84,16 +84,16 @@ class Context:
         batch.logits = cast("int8_t *", self._wanted.ctypes.data)
 
     @property
-    def kept(self) -> np.ndarray:
+    def cached(self) -> np.ndarray:
         """Tokens of the last prompt, int32 ``[n]``."""
-        return self._kept[: self._n]
+        return self._cached[: self._n]
 
     def prefill(self, tokens: np.ndarray) -> tuple[int, np.ndarray]:
         """Evaluate a prompt int32 ``[n]``, n >= 1: how many tokens were kept from before, and the logits after it.
 
         The logits, float32 ``[V]``, stay valid until the next prompt; the same prompt again costs nothing.
         """
-        k = common_prefix(self.kept, tokens)
+        k = common_prefix(self.cached, tokens)
         again = k == len(tokens) == self._n
         self._n = k = k if again else min(k, len(tokens) - 1)  # a last token is evaluated anew, for its logits
         # Clears what was generated, and what an interrupted call may have left. Recurrent states cannot be cut.
@@ -111,7 +111,7 @@ class Context:
         self._wanted[n - 1] = 1
         self._evaluate_filled(n, wanted=0)
         self._logits[:] = self.row(n - 1)
-        self._kept[: len(tokens)] = tokens
+        self._cached[: len(tokens)] = tokens
         self._n = len(tokens)
         return k, self._logits
 
@@ -189,19 +189,19 @@ class Context:
         self._context = None
 
 
-def choose(kept: list[np.ndarray], used: list[int], tokens: np.ndarray, limit: int) -> int:
-    """Which of the kept prompts the next one should replace; ``len(kept)`` means a new context.
+def choose(prompts: list[np.ndarray], used: list[int], tokens: np.ndarray, limit: int) -> int:
+    """Which of the cached prompts the next one should replace; ``len(prompts)`` means a new context.
 
     The one with the longest common prefix, unless that would throw away three times what it saves: then the prompts
     are of two kinds, and a new context, or beyond ``limit`` the one used longest ago, serves the new kind.
     """
-    if not kept:
+    if not prompts:
         return 0
-    shared = [common_prefix(k, tokens) for k in kept]
+    shared = [common_prefix(k, tokens) for k in prompts]
     best = int(np.argmax(shared))
-    if 4 * shared[best] >= len(kept[best]):
+    if 4 * shared[best] >= len(prompts[best]):
         return best
-    empty = [i for i, k in enumerate(kept) if not len(k)]
+    empty = [i for i, k in enumerate(prompts) if not len(k)]
     if empty:
         return empty[0]
-    return len(kept) if len(kept) < limit else int(np.argmin(used))
+    return len(prompts) if len(prompts) < limit else int(np.argmin(used))

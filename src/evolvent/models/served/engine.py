@@ -119,11 +119,11 @@ def load() -> tuple[Any, Any]:
 
     lib.llama_log_set(on_log, ffi.NULL)
     lib.llama_backend_init()
-    _keep.append(on_log)
+    _callbacks.append(on_log)
     return ffi, lib
 
 
-_keep: list[Any] = []  # callbacks must outlive the library's use of them
+_callbacks: list[Any] = []  # callbacks must outlive the library's use of them
 
 
 def _library_path() -> Path:

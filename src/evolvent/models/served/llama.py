@@ -132,15 +132,15 @@ class Llama:
                 do="shorten the prompt (fewer or shorter memories), or load the model with a larger n_ctx",
             )
         self._calls += 1
-        which = choose([c.kept for c in self._contexts], [c.used for c in self._contexts], tokens, N_CONTEXTS)
+        which = choose([c.cached for c in self._contexts], [c.used for c in self._contexts], tokens, N_CONTEXTS)
         if which == len(self._contexts):
             self._contexts.append(Context(self._ffi, self._lib, self._model, self.n_ctx, self.n_threads))
         context = self._contexts[which]
         context.used = self._calls
-        kept, logits = context.prefill(tokens)
+        cached, logits = context.prefill(tokens)
         self.counters.prompt += len(tokens)
-        self.counters.cached += kept
-        return context, kept, logits
+        self.counters.cached += cached
+        return context, cached, logits
 
     # ------------------------------------------------------------------------------------------------ generation
     def generate(self, prompt: str, **sampling: Any) -> Completion:
@@ -195,7 +195,7 @@ class Llama:
         """Sample until end of text, a stop string or ``limit`` tokens: ids, log-probabilities, bytes, why it ended."""
         ids: list[int] = []
         logp: list[float] = []
-        raw, is_eog, position = bytearray(), self._lib.llama_vocab_is_eog, len(context.kept)
+        raw, is_eog, position = bytearray(), self._lib.llama_vocab_is_eog, len(context.cached)
         while len(ids) < limit:
             token = self._choose(logits, *chooser)
             ids.append(token)

@@ -144,11 +144,11 @@ def _control(groups: Mapping[str, list[Row]]) -> list[Line]:
 
 
 def _line(name: str, points: Mapping[int, Rate | None], style: int, *, role: str = "") -> Line:
-    kept = {float(x): rate for x, rate in points.items() if rate is not None}
-    rates = list(kept.values())
+    known = {float(x): rate for x, rate in points.items() if rate is not None}
+    rates = list(known.values())
     y, low, high = (tuple(getattr(rate, what) for rate in rates) for what in ("value", "lo", "hi"))
     n = tuple(rate.n for rate in rates)
-    return Line(name, tuple(kept), y, low, high, style, n=n, role="judged" if role == "judged" else "")
+    return Line(name, tuple(known), y, low, high, style, n=n, role="judged" if role == "judged" else "")
 
 
 # ------------------------------------------------------------------------------------------------ tables

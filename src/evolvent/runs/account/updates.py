@@ -261,8 +261,8 @@ def training(run: Updates, name: str, label: str, style: int, *, role: str = "le
     width = window(len(x))
     line_x, line_y, _ = thinned(x, smoothed(y, width))
     over = f", mean of {width} updates" if width > 1 else ""
-    kept = "learned" if role == "learned" else ""
-    line = Line(label + over if label else "", tuple(line_x), tuple(line_y), style=style, mark="line", role=kept)
+    line_role = "learned" if role == "learned" else ""
+    line = Line(label + over if label else "", tuple(line_x), tuple(line_y), style=style, mark="line", role=line_role)
     if width == 1:
         return [line]
     raw_x, raw_y, k = thinned(x, y)
@@ -339,8 +339,8 @@ def evaluations(summary: Row, run: Updates, *, sampled: str, chance: str) -> lis
     if summary.get("sampled"):
         rows.append((sampled, f"{run.last_step:,}", *_cells(summary["sampled"])))
     if len(rows) > _MOST_ROWS:  # the ends, and every k-th between them
-        keep = -(-(len(rows) - 3) // (_MOST_ROWS - 3))
-        rows = [row for i, row in enumerate(rows) if i in (0, 1) or i >= len(rows) - 2 or i % keep == 0]
+        every = -(-(len(rows) - 3) // (_MOST_ROWS - 3))
+        rows = [row for i, row in enumerate(rows) if i in (0, 1) or i >= len(rows) - 2 or i % every == 0]
     columns = ("actions", run.unit, "return [95 %]", "success", "length", "judged on")
     return [Table(columns, tuple(rows), said=True)] if rows else []
 

@@ -74,13 +74,13 @@ def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sample
     chance = next((row for row in rows if row.get("phase") == "random"), {})
     before = next((row for row in rows if row.get("phase") == "eval"), {})
     score = {"name": "held-out return, greedy", "value": greedy["value"], "ci95": greedy["ci95"]}
-    kept = ("value", "ci95", "success_mean", "n", "tasks", "broken")
+    names = ("value", "ci95", "success_mean", "n", "tasks", "broken")
     return {
         # steps that were discarded or had nothing to learn from train nothing
         "policy_updates": sum(row.get("updates", 0.0) > 0 for row in rows if "update" in row),
         "score": score | {"higher_is_better": True},
-        "baseline": {"name": "random actions", **{k: chance.get(k) for k in kept}},
-        "before": {k: before.get(k) for k in kept},
+        "baseline": {"name": "random actions", **{k: chance.get(k) for k in names}},
+        "before": {k: before.get(k) for k in names},
         "sampled": sampled,
         "greedy": greedy,
         "seconds": rows[-1]["t"],

@@ -110,8 +110,8 @@ class Shown:
 
     def finish(self, rule: Rule, decode: Decode) -> None:
         """All attempts of the last update; some of the newest one in which attempts differed, with their credit."""
-        trees, kept = trees_of(self._last), trees_of(self._last[: self._most])
-        for episode in trees[len(kept) :]:  # in order of their first attempts: those of the first stand first
+        trees, first = trees_of(self._last), trees_of(self._last[: self._most])
+        for episode in trees[len(first) :]:  # in order of their first attempts: those of the first stand first
             self._folder.episode(episode)
         if self._telling is not None:
             update, episodes, ledger = self._telling

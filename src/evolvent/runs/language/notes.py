@@ -73,7 +73,7 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
         at += episode.n_tokens
 
 
-def keep_divergence(run: LanguageRun, episodes: Sequence[Episode], weight: float) -> float:
+def write_divergence(run: LanguageRun, episodes: Sequence[Episode], weight: float) -> float:
     """Keep as the kind ``kl`` what an attempt pays for having left the reference: ``- weight sum log(pi / ref)``.
 
     Returns:

@@ -126,8 +126,8 @@ class ValueRows:
         draw, old = rng(self.seed, "rows", update), dict[str, list[int]]()
         for i, (task, _) in enumerate(self._paths):
             old.setdefault(task, []).append(i)
-        kept = sorted(i for mine in old.values() for i in draw.permutation(mine)[: self.keep].tolist())
-        self._paths = [self._paths[i] for i in kept] + list(new)
+        retained = sorted(i for mine in old.values() for i in draw.permutation(mine)[: self.keep].tolist())
+        self._paths = [self._paths[i] for i in retained] + list(new)
 
     def columns(self) -> tuple[list[np.ndarray], list[float]]:
         """What was read, and the targets."""

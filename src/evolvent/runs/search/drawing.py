@@ -18,12 +18,12 @@ LINES = "lines"
 """The kind of reward by which a world says how many lines of an answer are right before the first that is not."""
 
 
-def keep_trees(folder: File, step: int, trees: Sequence[dict[str, Any]]) -> None:
+def save_trees(folder: File, step: int, trees: Sequence[dict[str, Any]]) -> None:
     """Write trees into ``trees.jsonl``, in place of what stands there for this step or later ones."""
     file = folder / "trees.jsonl"
-    kept = [line for line in lines(file) if line["step"] < step] if file.exists() else []
-    kept += [{"step": step, **tree} for tree in trees]
-    write_atomic(file, "".join(json.dumps(line) + "\n" for line in kept))
+    remaining = [line for line in lines(file) if line["step"] < step] if file.exists() else []
+    remaining += [{"step": step, **tree} for tree in trees]
+    write_atomic(file, "".join(json.dumps(line) + "\n" for line in remaining))
 
 
 def drawn(search: Search, space: Attempts, task: int, taken: Path, name: str) -> dict[str, Any]:
@@ -35,11 +35,11 @@ def drawn(search: Search, space: Attempts, task: int, taken: Path, name: str) ->
     tree, process = search.tree, getattr(search.value, "kind", "") == "process"
     path, inside = set(tree.path(taken.leaf)), tree.inside(task).tolist()
     ranked = sorted(inside, key=lambda n: (n not in path, -int(tree.taken[n]), n))
-    kept: set[int] = set()
+    retained: set[int] = set()
     for node in ranked:
-        if len(kept) < MOST:
-            kept.update(tree.path(node))
-    order = sorted(kept)
+        if len(retained) < MOST:
+            retained.update(tree.path(node))
+    order = sorted(retained)
     place = {node: i for i, node in enumerate(order)}
     nodes: list[dict[str, Any]] = []
     wrong = {

@@ -29,7 +29,7 @@ from evolvent.runs.search.config import (
     rollouts,
     unread,
 )
-from evolvent.runs.search.drawing import TREES, drawn, keep_trees
+from evolvent.runs.search.drawing import TREES, drawn, save_trees
 from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 from evolvent.runs.search.outcome import chosen, row
@@ -143,7 +143,7 @@ def _search(batch: Batch, total: int, config: SearchConfig, backend: Backend, fo
         for record in records(search, space, [p.leaf for p in search.of(task)]):
             folder.episode(record, step=step)
         if number < TREES:
-            keep_trees(folder.path, step, [drawn(search, space, task, found.path, batch.search)])
+            save_trees(folder.path, step, [drawn(search, space, task, found.path, batch.search)])
         columns = row(search, space, task, one, found, seconds)
         folder.log(step, phase=batch.search, **columns)
         note = f"value {found.path.value:.3g}, {columns['nodes']} states, {columns['tokens']} tokens"

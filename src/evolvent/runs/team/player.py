@@ -109,17 +109,17 @@ class TeamPlayer:
         frame, first = env.reset(seed), _draw(env)
         if first is None:
             return []
-        kept, every = [first], 1
+        frames, every = [first], 1
         for t in range(1, _FILMED_STEPS):
             frame = env.step(self.act(frame, greedy=True, generator=generator))
             if frame.done_B[0]:  # what would be drawn now is the next attempt
                 break
             if t % every == 0 and (shot := _draw(env)) is not None:
-                kept.append(shot)
-                if len(kept) == 4 * count:  # the attempt is long: every second one, and half as many from here on
-                    kept, every = kept[::2], 2 * every
-        chosen = np.linspace(0, len(kept) - 1, min(count, len(kept))).round().astype(int)
-        return [kept[i] for i in chosen]
+                frames.append(shot)
+                if len(frames) == 4 * count:  # the attempt is long: every second one, and half as many from here on
+                    frames, every = frames[::2], 2 * every
+        chosen = np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)
+        return [frames[i] for i in chosen]
 
 
 def _draw(env: TeamEnv) -> np.ndarray | None:

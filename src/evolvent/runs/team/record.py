@@ -17,19 +17,19 @@ EARLIER = "rollouts"
 """Folder of the rollouts of several checkpoints, by the number of the update."""
 
 
-def store(folder: Path, ledger: RolloutLedger, update: int, keep: int = 1) -> None:
+def store(folder: Path, ledger: RolloutLedger, update: int, retain: int = 1) -> None:
     """Write the rollout of ``ledger``, and what its rule was given besides, over the one before.
 
-    Where ``keep`` is more than 1 (0 = all) it is also written to ``rollouts/``, and the oldest beyond ``keep`` go.
+    Where ``retain`` is more than 1 (0 = all) it is also written to ``rollouts/``, and the oldest beyond ``retain`` go.
     """
     save_rollout(folder / NAME, ledger.rollout, ledger.columns)
-    if keep == 1:
+    if retain == 1:
         return
     (folder / EARLIER).mkdir(exist_ok=True)
     save_rollout(folder / EARLIER / f"update-{update:06d}.json", ledger.rollout, ledger.columns)
-    for old in sorted((folder / EARLIER).glob("update-*.json"))[: -keep or None] if keep else ():
+    for old in sorted((folder / EARLIER).glob("update-*.json"))[: -retain or None] if retain else ():
         old.unlink()
-        drop_old(old, keep="")
+        drop_old(old, newest="")
 
 
 def stored(folder: Path) -> tuple[Rollout, dict[str, np.ndarray]]:

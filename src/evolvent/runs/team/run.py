@@ -144,11 +144,11 @@ class TeamRun:
         """What the team sees now."""
         return self.steps.view(self.steps.t)
 
-    def step(self, action: Tensor, logp: Tensor, value: Tensor | None = None, **kept: Tensor) -> View:
+    def step(self, action: Tensor, logp: Tensor, value: Tensor | None = None, **extra: Tensor) -> View:
         """Take one step in every copy, keep it, and return what is seen next."""
         with self.clock("step"):
             frame = self._course.step(action.cpu().numpy())
-        return self.steps.add(action, logp, value, frame, **kept)
+        return self.steps.add(action, logp, value, frame, **extra)
 
     def batch(self, critic: Callable[[View], Tensor], scale: Callable[[Tensor], Tensor] = lambda v: v) -> Batch:
         """The steps of this update; see ``Steps.batch``."""

@@ -41,7 +41,7 @@ class Steps:
         self.terminated = column(dtype=torch.bool)
         self.truncated = column(dtype=torch.bool)
         self.final_value = column(a)
-        self.kept: dict[str, Tensor] = {}
+        self.extra: dict[str, Tensor] = {}
         self._cut: list[tuple[int, Tensor, View]] = []
         self._final_obs: list[np.ndarray] = []
         self._final_state: list[np.ndarray] = []
@@ -69,7 +69,7 @@ class Steps:
             self.active[t] = torch.from_numpy(frame.active_BA)
         return self.view(t)
 
-    def add(self, action: Tensor, logp: Tensor, value: Tensor | None, frame: Frame, **kept: Tensor) -> View:
+    def add(self, action: Tensor, logp: Tensor, value: Tensor | None, frame: Frame, **extra: Tensor) -> View:
         """Write the step just taken and what is seen after it; returns the new view.
 
         Args:
@@ -77,7 +77,7 @@ class Steps:
             logp: ``[B, A, P]``.
             value: the critic's output for the view before the step, ``[B, A]``, where there is one.
             frame: what followed.
-            **kept: further columns ``[B, ...]``.
+            **extra: further columns ``[B, ...]``.
         """
         t = self.t
         if self.logp is None:
@@ -90,14 +90,14 @@ class Steps:
             self.part[t] = torch.from_numpy(frame.part_BAR)
         self.terminated[t] = torch.from_numpy(frame.terminated_B)
         self.truncated[t] = torch.from_numpy(frame.truncated_B)
-        for name, column in kept.items():
-            if name not in self.kept:
-                self.kept[name] = torch.zeros(len(self.action), *column.shape, dtype=column.dtype, device=self.device)
-            self.kept[name][t] = column
+        for name, column in extra.items():
+            if name not in self.extra:
+                self.extra[name] = torch.zeros(len(self.action), *column.shape, dtype=column.dtype, device=self.device)
+            self.extra[name][t] = column
         if (done_B := frame.done_B).any():
-            for last, kept_last in ((frame.final_obs_BAD, self._final_obs), (frame.final_state_BS, self._final_state)):
+            for last, rows in ((frame.final_obs_BAD, self._final_obs), (frame.final_state_BS, self._final_state)):
                 if last is not None:
-                    kept_last.append(last[done_B])
+                    rows.append(last[done_B])
         if frame.truncated_B.any():
             self._cut.append((t, *self.views.cut_off(frame)))
         self.t = t + 1
@@ -151,7 +151,7 @@ class Steps:
             last_state_BS=_numpy(self.state[self.t]) if has_state else None,
             final_state_ES=_stacked(self._final_state, self.state.shape[2:]) if has_last else None,
         )
-        return Batch(self.view(steps), self.action, self.logp, self.value, self.kept, rollout)
+        return Batch(self.view(steps), self.action, self.logp, self.value, self.extra, rollout)
 
     def begin(self) -> View:
         """Start over: what was seen last is what is seen first."""

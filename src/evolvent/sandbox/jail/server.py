@@ -36,7 +36,7 @@ def main() -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard) if hard > 0 else 4096, hard))
     os.umask(0o022)
-    keep = _aliases(settings["aliases"], settings["path"])  # first: they have numbers of their own
+    open_fds = _aliases(settings["aliases"], settings["path"])  # first: they have numbers of their own
     rules = _rules(settings)
     sys.meta_path.append(_Named(settings["packages"], settings["path"]))
     for name in settings["preload"]:
@@ -51,7 +51,7 @@ def main() -> None:
             data, fds, _, _ = socket.recv_fds(link, 4096, 4)
             if not data:
                 break
-            _slot(fds[0], link, settings, rules, keep)
+            _slot(fds[0], link, settings, rules, open_fds)
     link.close()
     _end_slots()
     base = os.open(settings["base"], os.O_RDONLY | os.O_DIRECTORY)
@@ -72,7 +72,7 @@ class _Named:
         return PathFinder.find_spec(name, self.folders)
 
 
-def _slot(fd: int, link: socket.socket, settings: dict[str, Any], rules: list[Rule], keep: list[int]) -> None:
+def _slot(fd: int, link: socket.socket, settings: dict[str, Any], rules: list[Rule], open_fds: list[int]) -> None:
     own = socket.socket(fileno=fd)
     try:
         pid = namespaces.fork() if settings["namespaces"] else os.fork()
@@ -82,7 +82,7 @@ def _slot(fd: int, link: socket.socket, settings: dict[str, Any], rules: list[Ru
     if pid == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         link.close()
-        slot.run(own, settings, rules, keep)
+        slot.run(own, settings, rules, open_fds)
     own.close()
 
 
@@ -117,13 +117,13 @@ def _aliases(folders: list[str], packages: list[str]) -> list[int]:
 
     The paths of ``sys.path``, of imported packages and of ``packages`` are changed to that.
     """
-    kept: list[int] = []
+    opened: list[int] = []
     for folder in folders:
         fd = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-        high = 200 + len(kept)
+        high = 200 + len(opened)
         os.dup2(fd, high)
         os.close(fd)
-        kept.append(high)
+        opened.append(high)
         here = f"/proc/self/fd/{high}"
         moved = [
             sys.path,
@@ -133,4 +133,4 @@ def _aliases(folders: list[str], packages: list[str]) -> list[int]:
         for paths in moved:
             paths[:] = [here + p[len(folder) :] if p == folder or p.startswith(folder + "/") else p for p in paths]
     sys.path_importer_cache.clear()
-    return kept
+    return opened

@@ -31,8 +31,8 @@ _HIGH = 100
 class Slot:
     """State of one slot. ``link`` is its socket to the harness."""
 
-    def __init__(self, link: socket.socket, settings: dict[str, Any], rules: list[Rule], keep: list[int]) -> None:
-        self.link, self.settings, self.rules, self.keep = link, settings, rules, keep
+    def __init__(self, link: socket.socket, settings: dict[str, Any], rules: list[Rule], open_fds: list[int]) -> None:
+        self.link, self.settings, self.rules, self.open_fds = link, settings, rules, open_fds
         self.tools = settings["profile"] != "python"
         self.inside = bool(settings["namespaces"])
         self.uid = _some_uid(settings["uids"])
@@ -151,8 +151,8 @@ class Slot:
                     os.fchown(fd, self.uid, self.uid)  # it may open /dev/stdout by name
                 os.dup2(fd, target)
                 os.close(fd)
-            kept: list[int] = sorted({line, *self.keep, *([] if ruleset is None else [ruleset.fd])})
-            for low, high in zip([len(fds), *(fd + 1 for fd in kept)], [*kept, 4096], strict=True):
+            staying: list[int] = sorted({line, *self.open_fds, *([] if ruleset is None else [ruleset.fd])})
+            for low, high in zip([len(fds), *(fd + 1 for fd in staying)], [*staying, 4096], strict=True):
                 os.closerange(low, high)
             given = {"uid": self.uid, "parent": parent, "tasks": self.tasks, "filter": self.filter}
             listener = confine(self.settings, config["limits"], ruleset, given)
@@ -241,9 +241,9 @@ class Slot:
             pass  # it is gone
 
 
-def run(link: socket.socket, settings: dict[str, Any], rules: list[Rule], keep: list[int]) -> None:
+def run(link: socket.socket, settings: dict[str, Any], rules: list[Rule], open_fds: list[int]) -> None:
     """The whole life of a slot; never returns."""
-    slot = Slot(link, settings, rules, keep)
+    slot = Slot(link, settings, rules, open_fds)
     code = 0
     try:
         slot.prepare()

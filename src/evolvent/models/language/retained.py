@@ -35,10 +35,10 @@ class Read(NamedTuple):
 
 
 class Cache:
-    """What is kept for each adapter, between ``on`` and its end."""
+    """What is retained for each adapter, between ``on`` and its end."""
 
     def __init__(self) -> None:
-        self._of: dict[str | None, tuple[list[int], Kept]] | None = None
+        self._of: dict[str | None, tuple[list[int], Retained]] | None = None
         self._limit = 0
 
     @contextmanager
@@ -53,22 +53,22 @@ class Cache:
         finally:
             self._of = None
 
-    def of(self, adapter: str | None, weights: Callable[[str], Sequence[Tensor]]) -> Kept | None:
+    def of(self, adapter: str | None, weights: Callable[[str], Sequence[Tensor]]) -> Retained | None:
         """What is kept of an adapter with its weights as they are; ``None`` where nothing is to be kept."""
         if self._of is None:
             return None
         versions = [] if adapter is None else [weight._version for weight in weights(adapter)]
         if self._of.get(adapter, (None,))[0] != versions:
-            self._of[adapter] = versions, Kept(self._limit)
+            self._of[adapter] = versions, Retained(self._limit)
         return self._of[adapter][1]
 
     def known(self, adapter: str | None, weights: Callable[[str], Sequence[Tensor]], prompt: np.ndarray) -> int:
         """How many tokens of a prompt need not be evaluated when something behind it is: never its last one."""
-        kept = self.of(adapter, weights)
-        return 0 if kept is None else kept.known(prompt[:-1])
+        retained = self.of(adapter, weights)
+        return 0 if retained is None else retained.known(prompt[:-1])
 
 
-class Kept:
+class Retained:
     """The trie and its pools, of one adapter with its weights as they are.
 
     Args:
@@ -252,22 +252,22 @@ class Behind:
     """Layout of new tokens of several texts, each behind what is kept of it.
 
     Args:
-        kept: the pools; the new tokens' keys and values are written there.
+        retained: the pools; the new tokens' keys and values are written there.
         slots: of the new tokens.
         parts: of each text with new tokens: their first row, how many, and the slots of the whole text.
         device: of the pools.
     """
 
     def __init__(
-        self, kept: Kept, slots: list[int], parts: list[tuple[int, int, np.ndarray]], device: torch.device
+        self, retained: Retained, slots: list[int], parts: list[tuple[int, int, np.ndarray]], device: torch.device
     ) -> None:
-        self.kept, self.slots = kept, torch.tensor(slots, device=device)
+        self.retained, self.slots = retained, torch.tensor(slots, device=device)
         self.parts = [(first, count, torch.from_numpy(whole).to(device)) for first, count, whole in parts]
         self._masks: dict[tuple[int, int, int | None], Tensor | None] = {}
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
         """Attention of the new tokens ``[1, heads, L, D]``: ``[1, L, heads, D]``."""
-        keys, values = self.kept.pool(layer, key[0])
+        keys, values = self.retained.pool(layer, key[0])
         keys[:, self.slots], values[:, self.slots] = key[0], value[0]
         out: list[Tensor] = []
         for first, count, whole in self.parts:

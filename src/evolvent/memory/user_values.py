@@ -1,4 +1,4 @@
-"""Small JSON values that the caller keeps with a scope, beside its memories."""
+"""Small JSON values that the caller stores with a scope, beside its memories."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from evolvent.memory.text import clean_word
 
 
 def _place(bank: Bank, name: str) -> str:
-    """Where a scope keeps what its user calls ``name``; the length tells scope and name apart, whatever they hold."""
+    """Where a scope stores what its user calls ``name``; the length tells scope and name apart, whatever they hold."""
     clean_word(name, what="a name", where="meta", limit=1000)
     return f"kept:{len(bank.scope)}:{bank.scope}:{name}"
 
 
 def get(bank: Bank, name: str) -> Any:
-    """What a scope keeps under a name, or ``None``.
+    """What a scope stores under a name, or ``None``.
 
     Version 0.1.0 kept it under ``user:scope:name``, where scope ``a`` with the name ``b:c`` met scope ``a:b``
     with the name ``c``. Such a row is read as long as only one scope of the store can have written it.
@@ -45,7 +45,7 @@ def get(bank: Bank, name: str) -> Any:
 
 
 def put(bank: Bank, name: str, value: Any) -> None:
-    """Keep a value under a name."""
+    """Store a value under a name."""
     bank.check_scope()
     place = _place(bank, name)
     try:
@@ -56,13 +56,13 @@ def put(bank: Bank, name: str, value: Any) -> None:
 
 
 def all_of(bank: Bank) -> list[tuple[str, Any]]:
-    """What a scope keeps: names and values."""
+    """What a scope stores: names and values."""
     start = _place(bank, "x")[:-1]
     rows = bank.store.rows("SELECT name, body FROM meta WHERE name LIKE 'kept:%' ORDER BY name")
     return [(name[len(start) :], json.loads(body)) for name, body in rows if name.startswith(start)]
 
 
 def remove(bank: Bank, name: str) -> int:
-    """Keep nothing under a name any more; returns how many values went."""
+    """Remove the value of a name; returns how many values went."""
     with bank.store.write() as db:
         return len(db.execute("DELETE FROM meta WHERE name = ? RETURNING 1", (_place(bank, name),)).fetchall())

@@ -131,7 +131,7 @@ def test_no_more_stays_than_the_limit_and_the_latest_stays(model):
     limit = 40
     with model.keeping(limit):
         prompts = grown(model, rounds=6)[1]
-        kept = model.kept.of("policy", model.trainable)
+        kept = model.retained.of("policy", model.trainable)
         assert kept.n <= limit and all(key.shape[1] <= 2 * limit for key, _ in kept.layers)
         assert all(kept._path(-1, p[:10].tolist())[0] >= 0 for p in prompts[-1:])
         # every token that stays has the one before it
