@@ -1,8 +1,8 @@
-"""Attempts that share a beginning: one record, in which what they share stands once.
+"""Attempts with a common beginning: one record, which holds the shared part once.
 
 A tree of attempts is an ``Episode`` with several ``ends``. Credit rules and learners read attempts one by one:
 ``branches`` gives each as an episode of its own, ``linear`` does so for a list, ``trees_of`` is the way back.
-``Ledger.over_trees`` carries the credit of attempts to the tree, what they share once.
+``Ledger.over_trees`` carries the credit of attempts back to the tree, where a shared part is credited once.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from evolvent.core.strict_json import escape
 class Branch(Episode):
     """One attempt of several that share a beginning, as an episode to read and to score.
 
-    How it ended is that of the tree, read and written; what is noted on it stands in the tree too. Other branches that
-    were made before do not see it. Rewards that are added stay with the branch.
+    How it ended is stored in the tree. Notes are written to the tree too, but branches that were made before do not see
+    them. Rewards that are added stay in the branch.
 
     Attributes:
         tree: the record.

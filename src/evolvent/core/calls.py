@@ -1,4 +1,4 @@
-"""Calls of somebody's function that may never come back: limits of time, threads that keep no process, coroutines."""
+"""Calls of user functions that may never return: time limits, daemon threads, coroutines."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def call_with_time_limit(function: Callable[[], Any], seconds: float) -> Any:
 
 
 class OnThread(Future[Any]):
-    """What a function that has a thread of its own comes to."""
+    """The result of a function that runs on a thread of its own."""
 
     thread: threading.Thread
 
 
 def spawn(function: Callable[..., Any], *args: Any, name: str = "call") -> OnThread:
-    """Run it on a thread of its own that does not keep the process from ending, as one in a pool would."""
+    """Run it on a daemon thread: unlike one of a pool it does not keep the process alive."""
     future = OnThread()
 
     def work() -> None:
@@ -85,12 +85,12 @@ def spawn(function: Callable[..., Any], *args: Any, name: str = "call") -> OnThr
 
 
 def on_loop(awaitable: Awaitable[Any]) -> Future[Any]:
-    """Run it on the event loop that all attempts share, so that they can share what belongs to a loop."""
+    """Run it on the event loop that all attempts share, so that they can share what is bound to a loop."""
     return asyncio.run_coroutine_threadsafe(_alone(awaitable), _loop())
 
 
 def done_in_time(future: Future[Any], seconds: float) -> bool:
-    """Wait for it; where it takes longer it is given up: a coroutine is cancelled, a loop of Python is ended."""
+    """Wait for a result until its limit; then give up: a coroutine is cancelled, a loop in Python is interrupted."""
     if wait([future], seconds).done:
         return True
     future.cancel()

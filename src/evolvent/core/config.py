@@ -45,7 +45,7 @@ def from_json(cls: type[T], d: Mapping[str, Any], where: str = "") -> T:
 def typed(config: Any, where: str) -> dict[str, Any]:
     """The fields of a dataclass instance as ``from_json(to_json(config))`` would have them; nested ones too.
 
-    What is asked of a folder's or a receipt's settings when they are read is so asked before they are written.
+    So settings that could not be read back from a folder or a receipt are refused before they are written.
 
     Raises:
         BadInput: a value of another type than its annotation says.
@@ -86,11 +86,11 @@ def with_fields(config: T, **changed: Any) -> T:
 
 
 def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] = types.MappingProxyType({})) -> None:
-    """Refuse settings out of the bounds of their name, those of nested configurations too; NaN and ∞ as well.
+    """Refuse settings outside the bounds for their name, in nested configurations too; NaN and ∞ are refused as well.
 
     Args:
         config: a dataclass instance.
-        least: the least value by the name of a field; of a tuple that of each number, and one number at least.
+        least: the least value by the name of a field; for a tuple of each number, and the tuple must not be empty.
         most: the largest one, where there is one.
 
     Raises:

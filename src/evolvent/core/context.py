@@ -1,4 +1,4 @@
-"""The tokens on the way from the root of a record to a node, kept from one question to the next."""
+"""The tokens on the path from the root of a record to a node, cached between calls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _ROOM = 256
 
 
 class RunningContext:
-    """The way that was asked for last, and its tokens, in a buffer that grows.
+    """The path that was asked for last, with its tokens in a buffer that grows.
 
-    A way that goes on, or a node on it, costs only what was added since; a way that turns off keeps the shared
-    beginning. What was handed out stays as it was: it is read-only, and nothing is written below its end.
+    A longer path, or a node on it, costs only the tokens added since; a path that branches off reuses the shared
+    beginning. Arrays that were returned are read-only and never change.
     """
 
     def __init__(self) -> None:

@@ -25,8 +25,8 @@ from evolvent.core.rollout_ledger import RolloutLedger
 class CreditRule:
     """A credit rule, wherever it comes from.
 
-    Capitals are what it declares. ``UNBIASED`` is ``None`` where nothing is declared. ``RECORD`` says what it reads:
-    ``"episode"`` or ``"rollout"``. ``source`` is the module or object that it was made from.
+    Attributes in capitals are declared by the rule. ``UNBIASED`` is ``None`` where nothing is declared. ``RECORD`` says
+    what it reads: ``"episode"`` or ``"rollout"``. ``source`` is the module or object that it was made from.
     """
 
     name: str

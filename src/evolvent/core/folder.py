@@ -157,7 +157,7 @@ class RunFolder:
         return expand_home(self.manifest()["config"])
 
     def remove(self) -> None:
-        """Take a new folder away again, with those above it that were made for it; others are only emptied."""
+        """Remove a new folder and the parents that were made for it; a folder that was there before is only emptied."""
         self.close()
         for one in self.path.iterdir():
             shutil.rmtree(one) if one.is_dir() else one.unlink()
@@ -187,7 +187,7 @@ class RunFolder:
         write_atomic(self.path / ERROR, mask_secrets(shorten_home(f"{error}\n\n{trace}")))
 
     def extend(self, config: Mapping[str, Any], changed: Mapping[str, Any], command: str) -> None:
-        """Give a run that goes on another total; it counts from ``truncate`` on, when the run has begun again.
+        """Give a resumed run another total; ``truncate`` writes it, once the run has begun again.
 
         Args:
             config: every field of the new configuration, as JSON values.
@@ -226,7 +226,7 @@ class RunFolder:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """No other process runs in the folder while this lasts; where folders cannot be locked, the lines still are.
+        """Lock the folder against other processes; where folders cannot be locked, only its growing files are.
 
         Raises:
             BadInput: another one does. It is not disturbed.
@@ -239,7 +239,7 @@ class RunFolder:
             yield
 
     def close(self) -> None:
-        """Close the files, each also where another cannot write its last line; the next ``log`` opens them again."""
+        """Close all files, even if one cannot write its last line; the next ``log`` opens them again."""
         with ExitStack() as stack:
             while self._files:
                 stack.callback(self._files.popitem()[1].close)

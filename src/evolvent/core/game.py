@@ -207,7 +207,7 @@ def episodes(game: Game) -> list[Episode]:
 
     A decision begins with the information state, as a context of its own. Its tokens are those that were sampled, or
     one token, the number of the action, chosen among the legal ones. It earns what the player was paid from there up
-    to its next decision; what it was paid before its first one goes to that. So the total of an episode is the
+    to its next decision; rewards before the first decision are added to it. So the total of an episode is the
     player's return. A player who never chose has an episode without decisions, and its return in ``meta``.
 
     Raises:

@@ -4,7 +4,7 @@ A token belongs to a step and a step to an agent: upward credit is summed, downw
 Memories and components belong to the episode: what goes to them (or comes from them) is pooled per episode and spread.
 Credit that finds no unit at the target level stays with its episode as *unassigned*; nothing is lost, nothing invented.
 
-``None`` (not scored) is different from ``0.0``: inside NaN is "not scored", at the edge it is ``None``.
+Not scored is different from ``0.0``: it is NaN in arrays and ``None`` as a single value.
 """
 
 from __future__ import annotations
@@ -226,10 +226,10 @@ class Ledger:
         return _read_only(out)
 
     def over_trees(self, level: str) -> Ledger:
-        """The credit of attempts as that of the records they stand in: what several share is one unit, paid once.
+        """The credit of attempts, carried to the records that hold them: a unit that several share is paid once.
 
-        A unit gets the mean of what the attempts through it were paid there: each is an estimate of the same decision's
-        worth. So its total is this ledger's, every unit weighted by one over the attempts in which it is scored. An
+        A unit gets the mean credit over the attempts that go through it: each is an estimate of the same decision's
+        worth. So the total is this ledger's, every unit weighted by one over the attempts in which it is scored. An
         agent, a memory or a component is one unit of the record, with the mean over the attempts in which it is scored.
         What is unassigned is summed. Episodes that are no branches stay as they are.
 

@@ -76,7 +76,7 @@ def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str,
 
 @functools.lru_cache(maxsize=8)
 def run_file(path: Path, version: tuple[int, int]) -> ModuleType:
-    """The file as a module; run anew only where its ``version`` (``stamp``) has changed: copies share what it builds.
+    """Load a file as a module; it runs again only when its ``version`` has changed: copies share what it builds.
 
     Whoever asks for it gets the same module. It may import what stands beside it, as a script may; what is installed
     comes first.
@@ -104,9 +104,9 @@ def run_file(path: Path, version: tuple[int, int]) -> ModuleType:
 def own_faults(
     home: str, what: str, *, where: str = "", do: str = "", but: tuple[type[Exception], ...] = ()
 ) -> Generator[None]:
-    """An exception of the user's code becomes an error with its own words, its file and its line, and ``where``.
+    """Turn an exception of the user's code into an error with its text, file and line, and ``where``.
 
-    Those of the kinds ``but``, and this package's own errors, pass.
+    Exceptions of the kinds ``but``, and this package's own errors, pass through.
     """
     try:
         yield
@@ -198,7 +198,7 @@ def own_names(module: ModuleType) -> list[str]:
 
 
 def line_of(error: BaseException, home: str = "") -> str:
-    """Where an exception arose, and that line: the innermost of the file ``home``, or of what is not this package's."""
+    """File and line of an exception: the innermost in the file ``home``, or else outside this package."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}, line {error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

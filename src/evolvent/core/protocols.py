@@ -97,8 +97,8 @@ class Env(Protocol):
     ``("Q", "SQL")``; ``stop`` and ``max_tokens`` end a free-text answer. ``reward_range`` bounds the reward of a
     whole attempt. One whose steps wait for something else (a tool, a server) may have ``waits = True``: then steps of
     several attempts go on at once, each on a thread. One that shows only its newest message may have
-    ``conversation = True``: then prompts hold all that was said. One whose ``Turn.key`` tells all that is to be known
-    now, goal included, may have ``key_is_state = True``: prompts beside a memory show it in place of the observation.
+    ``conversation = True``: then prompts hold all that was said. One whose ``Turn.key`` says everything about the
+    present state, goal included, may have ``key_is_state = True``: prompts with memories show it as the observation.
     """
 
     name: str

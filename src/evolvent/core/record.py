@@ -110,7 +110,8 @@ class Record:
     def total_reward(self) -> float:
         """Undiscounted sum of the rewards; of the first attempt, where several share a beginning.
 
-        That one was sampled whole. A mean over all would weigh uncertain attempts, which part more often, more.
+        Only that one was sampled from the start. A mean over all would give more weight to uncertain attempts, which
+        branch more often.
         """
         if len(self.ends) == 1:
             return math.fsum(self._reward)

@@ -130,7 +130,7 @@ class Recording(Record):
         self._reward[step] = finite(self._reward[step] + value, "Episode.add_reward")
 
     def note(self, name: str, values: ArrayLike) -> None:
-        """Keep one number for every sampled token, such as ``"value"`` of a critic or ``"entropy"``: ``[K]``.
+        """Store one number for every sampled token, such as ``"value"`` of a critic or ``"entropy"``: ``[K]``.
 
         Allowed after ``end``; a note of the same name is replaced. NaN = not known.
         """

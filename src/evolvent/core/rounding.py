@@ -1,6 +1,6 @@
-"""Rewards to rounding: .7 + .2 + .1 earns all that there is to earn, and .1 * 3 + .2 * 3 + .1 no more than that.
+"""Rewards compared up to rounding: .7 + .2 + .1 reaches the maximum of 1, .1 * 3 + .2 * 3 + .1 does not exceed it.
 
-One tolerance wherever a reward is held against the end of a range, a threshold, or another reward.
+One tolerance wherever a reward is compared with the end of a range, a threshold, or another reward.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import math
 from collections.abc import Collection
 
 ROUNDING = 1e-9
-"""By how much two rewards may differ that count as the same."""
+"""Largest difference between two rewards that count as equal."""
 
 
 def inside(reward: float, low: float, high: float) -> float:
-    """``reward`` within its range: at an end to rounding it is that end; NaN where it is outside, or NaN."""
+    """``reward`` if it is in the range, rounded to an end that it nearly reaches; NaN where it is outside, or NaN."""
     near = ROUNDING * min(1.0, high - low)  # of a range of 1e-12, ends are no nearer than elsewhere
     for end in (low, high):
         if abs(reward - end) <= near:
@@ -27,5 +27,5 @@ def reaches(reward: float, least: float) -> bool:
 
 
 def differ(rewards: Collection[float]) -> bool:
-    """Whether some of the rewards are not the same."""
+    """Whether not all of the rewards are equal."""
     return len(rewards) > 1 and max(rewards) - min(rewards) > ROUNDING

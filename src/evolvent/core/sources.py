@@ -22,7 +22,7 @@ def save_copy(place: Path, file: Path, **facts: object) -> None:
 
 
 def renew(place: Path, step: int, given: Path | None = None) -> None:
-    """Take a file that was mended as it is now; the copy until ``step`` stays beside it, and the note names it.
+    """Accept a file that was changed: copy it as it is now. The copy used until ``step`` stays, named in the note.
 
     Args:
         place: the folder that ``save_copy`` filled, or none.

@@ -1,4 +1,4 @@
-"""Threads of numerical libraries: how they wait for one another."""
+"""Threads of numerical libraries: how they wait for each other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def threads_sleep() -> Generator[None]:
-    """OpenMP, which reads this variable when it is loaded, lets threads sleep at a barrier; a set one is left alone.
+    """While this lasts, an OpenMP that is loaded lets its threads sleep at barriers; a policy that is set stays.
 
-    They spin otherwise: beside one other busy process, tokens on two cores then took nine times as long (LOG.md).
+    Otherwise they spin: beside one other busy process, tokens on two cores took nine times as long (LOG.md).
     """
     name = "OMP_WAIT_POLICY"
     if name in os.environ:

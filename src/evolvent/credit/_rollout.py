@@ -40,8 +40,8 @@ def gae_and_targets(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Advantages float64 and the critic's targets, in the dtype of its values, both ``[T, B, A]``.
 
-    Both of steps that an agent took no part in too: values of those steps stand in the advantages of the steps before,
-    so a critic for each agent must learn them.
+    Both cover steps in which an agent took no part: the values there enter the advantages of earlier steps, so a critic
+    for each agent must learn them.
 
     Raises:
         BadInput: a value that this needs was not recorded (see ``Rollout.next_value_TBA``).

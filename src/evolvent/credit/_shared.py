@@ -1,4 +1,4 @@
-"""What rules over attempts that share beginnings need: which decisions are one, and the mean of what followed them."""
+"""For rules over attempts with common beginnings: which decisions are the same, and the mean of what followed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evolvent.credit._group import labels, valid_rows
 
 
 class Shared:
-    """The decisions of the valid attempts, those with one history counted as one.
+    """The decisions of the valid attempts; decisions with the same history count as one.
 
     A history is what was seen and decided from the beginning, word for word and token by token; attempts of different
     groups never share. Decisions are listed attempt by attempt.
@@ -56,7 +56,7 @@ class Shared:
         return np.where(n > 0, (sums[self.above_D] - value_D) / np.maximum(n, 1), 0.0)
 
     def ledger(self, value_D: np.ndarray) -> Ledger:
-        """A number a decision as step credit; invalid attempts are not scored."""
+        """One number for each decision, as step credit; invalid attempts are not scored."""
         ledger = Ledger.for_episodes(self.episodes)
         credit = np.full(ledger.size("step"), np.nan)
         start = np.searchsorted(ledger.episode_index("step"), np.array(self.rows, np.int64))

@@ -12,7 +12,7 @@ LOOP (Chen et al. 2025, arXiv 2502.01600) leaves out attempts whose advantage is
 biased as far as what it drops does not average out.
 
 Deviations: LOOP leaves such attempts out of the batch, here their credit is 0; a learner that skips zero advantages
-does the same. ``step_leave_one_out_to_go`` is the rule with reward to go, as a rule at lower variance.
+does the same. ``step_leave_one_out_to_go`` is the rule with reward to go, usually at lower variance.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ Source: our own form of what DAPO (arXiv 2503.14476), LOOP (arXiv 2502.01600), N
 
     A_i = base_i for attempts that are learned from; not scored (None, not 0) for the others
 
-Whatever the base promises holds only where leaving out does not depend on what attempts earned. Without ``out`` it is
-those whose credit is 0 everywhere: the gradient keeps its direction on average where they are whole groups, since a
-mean over what is left only scales it, yet by a number that differs from batch to batch. ``out`` that looks at the
-outcome is biased in any case. The group is the base's.
+What the base promises holds only where leaving out does not depend on what attempts earned. Without ``out`` the
+attempts whose credit is 0 everywhere are left out: if these are whole groups, the gradient keeps its direction on
+average, since a mean over the rest only scales it, though by a number that differs from batch to batch. An ``out`` that
+looks at the outcome is always biased. The group is the base's.
 
 Deviations: where nothing would be left all stay as they are. A step in which all credit is 0 changes nothing, and a
 batch without any credit is an error.

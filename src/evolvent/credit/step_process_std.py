@@ -6,8 +6,8 @@ Paper: Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300), process supervision; W
     r~_t = (r_t - mean r) / (std r + eps)        mean and population std over all steps of the group, or of the batch
     A_t  = sum_{k >= t} r~_k   (to_go)           or  A_t = r~_t
 
-Biased: a spread that depends on the rewards themselves, and a mean over steps that a decision's own reward is part of;
-as coded a step is paid for itself alone, whatever it makes of what follows. The group is the episodes with one
+Biased: the spread depends on the rewards themselves, and the mean over steps includes a decision's own reward; as coded
+a step is paid for itself alone, whatever follows from it. The group is the episodes with one
 ``group`` (or task).
 
 Deviations: none.

@@ -5,7 +5,7 @@ Paper: Williams 1992 (REINFORCE), with the causality argument of Sutton et al. 2
     A_t = sum_{k >= t} gamma^(k-t) r_k
 
 Unbiased for the undiscounted return with ``gamma = 1`` (the default): a step cannot have caused earlier rewards. With
-``gamma < 1`` it is the gradient of nothing in particular, only less noisy. Needs no group.
+``gamma < 1`` it is the gradient of no objective, only less noisy. Needs no group.
 
 Deviations: there is no critic, so a truncated episode counts as ended; ``step_gae`` bootstraps it.
 """

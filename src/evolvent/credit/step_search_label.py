@@ -7,7 +7,7 @@ Paper: Luo et al. 2024 (OmegaPRM, arXiv 2406.06592); labels as in OpenR (arXiv 2
     label = [t < first step with MC = 0], found by bisection            (``first_error = True``)
 
 An attempt comes right where its return is above ``right``. Biased as credit: a label knows no probabilities, so a step
-that was luckier than the others at the same place is paid like them. It is what a process reward model is trained on.
+that was lucky is paid like the others at the same place. It is what a process reward model is trained on.
 The group is the episodes with one ``group`` (or task).
 
 Deviations: OmegaPRM samples behind a step when the bisection comes to it; here the record is read, and the step of an

@@ -5,9 +5,10 @@ Source: what a search backs up (Coulom 2006; Kocsis & Szepesvari 2006), as credi
     A_t = mean over the attempts j that share all up to and with decision t of G_{j,t}
     G_{j,t} = sum_{k >= t} r_{j,k}
 
-Unbiased where the attempts are independent samples: what shares a decision shares its gradient, so that the mean moves
-credit between equal terms of the sum. Attempts that a search chose by their value are not independent: the rule then
-says what the tree found, which is more than the policy would. The group is the episodes with one ``group`` (or task).
+Unbiased where the attempts are independent samples: attempts that share a decision share its gradient, so the mean
+moves credit only between equal terms of the sum. Attempts that a search chose by their value are not independent: the
+rule then says what the tree found, which is more than the policy would. The group is the episodes with one ``group``
+(or task).
 
 Deviations: none; without a shared decision it is reward to go (``step_return_to_go``).
 """

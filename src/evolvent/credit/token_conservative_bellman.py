@@ -6,9 +6,9 @@ Paper: Yu et al. 2024, B-Coder (arXiv 2310.03173), eq. 2 and 14.
     y_K = r                           at the last token: -1 does not compile, -.6 ends with an error, -.3 fails, 1 right
 
 y_k is what Q(s_k, w_k) should be: credit here is a *target*, not an advantage. The backup does not ask which token is
-best (that would want values of all tokens at all places) but follows rho decoded greedily: a contraction by gamma,
-whose fixed point is the action value of that policy. Who takes the best token by it does at least as well as rho
-decoded greedily.
+best (that would need values of all tokens at all places) but follows greedy decoding by rho: a contraction by gamma,
+whose fixed point is the action value of that policy. Taking the best token by that value does at least as well as
+greedy decoding by rho.
 
 Deviations: none in the targets; those of the system stand in ``algos/b_coder/__init__.py``.
 

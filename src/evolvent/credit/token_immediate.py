@@ -7,7 +7,7 @@ Paper: Li et al. 2024, IRCoCo (arXiv 2401.16637).
 A token is paid when it is said: the one after which the program can no longer be right pays for it, those before and
 after it do not. Inside a decision the credits add up to what was foreseen at its end less what was at its beginning.
 
-Biased: nothing that happened stands in it, only what was foreseen (cosine -0.68 to 0.83 on ten random tasks of the
+Biased: it holds only what was foreseen, nothing that happened (cosine -0.68 to 0.83 on ten random tasks of the
 exact test with an arbitrary critic). With exact values of the return it is the policy's advantage, and unbiased. Needs
 no group, and ``notes["share_before"]`` and ``notes["share_behind"]`` of every token.
 

@@ -22,8 +22,8 @@ def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
 def own_means(like: Tensor, mask: Tensor | None = None) -> Tensor:
     """Weights ``[A]`` that turn a mean over all agents into the sum of each agent's own mean.
 
-    Separate actors learn from this: in a mean over all of them each one's gradient would be 1/A of its own, and the
-    step of an Adam shrinks where gradients come near its eps.
+    For separate actors: in a mean over all agents the gradient of each would be 1/A of its own, and the step of Adam
+    shrinks where gradients come near its eps.
 
     Args:
         like: ``[rows, A]``, any tensor of a number for each entry.
@@ -43,7 +43,7 @@ def normalised(
         adv: ``[..., A]``.
         mask: bool ``[..., A]``, who was alive; ``None`` = everybody.
         per_agent: one mean and spread for each agent (last axis) instead of one for all.
-        centre: subtract the mean; it acts as one more baseline, which a baseline chosen with care must not get.
+        centre: subtract the mean; not beside an optimal baseline, since the mean acts as a second one.
         eps: added to the spread.
     """
     live = torch.ones_like(adv, dtype=torch.bool) if mask is None else mask

@@ -39,17 +39,17 @@ class Memory(Listing, Mending):
         embedder: name or object; default: what the store was made with, all-MiniLM-L6-v2 for a new one. Its first
             vector binds a store to it.
         scope: which part of the store.
-        seed: of exploration and omission; with it, a sequence of calls has one result.
+        seed: of exploration and omission; the same seed and calls give the same results.
         reward_range: ``(failure, success)``, bounds of every reward; default: what the scope was made with, (0, 1) for
-            a new one. Values would lose their meaning under another, so another is refused.
-        sync: "full": what a verb returned is on disk; "normal": the last commits may go with the machine's power.
+            a new one. Another range is refused, since values would lose their meaning.
+        sync: "full": what a verb returned is on disk; "normal": a power failure may lose the last commits.
         search: "exact": a recall compares its task with every key; "approximate": with the candidates of a search
             graph (extra ``scale``); "auto": the latter from 100,000 keys on, where usearch is installed.
         mask: keys, tokens and passwords that texts spell out are stored as ``[secret]``, and what was masked stands in
             the log, ``Item.masked``, ``explain`` and the audit. False: texts are stored as they are.
 
     Raises:
-        BadInput: an argument is out of range, or policy and reward range would starve.
+        BadInput: an argument is out of range, or under these settings an untried memory could never be shown.
         StoreError: the file cannot be opened, is damaged, of another version, or made with another embedder or
             reward range.
     """
@@ -194,8 +194,8 @@ class Memory(Listing, Mending):
 
         Without it, all selected ones count.
 
-        Calling again before settling replaces the earlier call. The order of ``ids`` tells nothing: where credit goes
-        by place, it goes by that of the recall.
+        Calling again before settling replaces the earlier call. The order of ``ids`` has no effect: credit by place
+        uses the order of the recall.
 
         Raises:
             BadInput: an id that the recall did not hand out (or left out on purpose), or the receipt is settled.
@@ -216,10 +216,10 @@ class Memory(Listing, Mending):
         weight: float = 1.0,
         parts: Sequence[tuple[str, float]] | None = None,
     ) -> list[ValueChange]:
-        """Tell what came of it: credit flows to what was shown, under memq to its ancestors too. No model, no embedder.
+        """Report the outcome: what was shown is credited, under memq its ancestors too. Calls no model and no embedder.
 
         The same outcome of a receipt again (a retry), or a known idempotency key under another receipt, changes nothing
-        and returns the first changes. Another outcome is refused: ``revise``.
+        and returns the first changes. Another outcome is refused; see ``revise``.
 
         Args:
             recalled: the receipt.
@@ -229,12 +229,12 @@ class Memory(Listing, Mending):
             valid: False when the outcome says nothing about the attempt (judge or harness failed): recorded, no credit.
             objective: which value learns; each has its own.
             idempotency_key: name of the job where a retry may carry another receipt; once per objective.
-            action: what the agent did, as text; memlift credits shown memories by how much of them it used;
-                without it the best of those shown in full, the others by half.
+            action: what the agent did, as text; memlift credits shown memories by how much of them was used.
+                Without it the best of those shown is credited in full, the others by half.
             child: the memory written from this attempt; its value enters the target of memq.
-            weight: how much the outcome counts, above 0 and at most 1: so much of the usual step and evidence.
+            weight: how much the outcome counts, above 0 and at most 1; scales the step and the evidence.
             parts: parts of the answer as text, each with a reward; instead of action. A shown memory earns the rewards
-                of the parts that took after it. ``reward`` is that of the whole; None: their mean.
+                of the parts that used it. ``reward`` is that of the whole; None: their mean.
 
         Raises:
             BadInput: unknown receipt, memory or source; reward out of range; settled with another outcome.
@@ -273,7 +273,7 @@ class Memory(Listing, Mending):
         expires: datetime | timedelta | float | None = None,
         created_at: datetime | str | float | None = None,
     ) -> str:
-        """Keep an experience; returns its id, or the id of the memory that says the same already.
+        """Store an experience; returns its id, or the id of the memory that says the same already.
 
         Args:
             key: when it applies (the task); this is what recalls are compared with.
@@ -328,12 +328,12 @@ class Memory(Listing, Mending):
         body: str | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> str:
-        """Say a memory better; returns the id of the new version, which goes on with what was learned.
+        """Rewrite a memory; returns the id of the new version, which keeps what was learned.
 
-        What is left out stays; the value and its statistics, further keys, kind, source, parents and expiry are those
-        of the old version, which leaves recall (superseded). The value is kept under the number of the first version:
-        receipts that showed an older one settle as ever. ``remember(…, supersedes=id)`` instead begins with no value.
-        The same call once more changes nothing.
+        Arguments that are left out stay; the value and its statistics, further keys, kind, source, parents and expiry
+        are those of the old version, which leaves recall (superseded). The value is kept under the number of the first
+        version: receipts that showed an older one settle as ever. ``remember(…, supersedes=id)`` instead begins with no
+        value. The same call once more changes nothing.
         """
         return write.update(self.bank, id, key=key, body=body, metadata=metadata, reason=reason)
 
@@ -360,7 +360,7 @@ class Memory(Listing, Mending):
         return replay.rebuild(self.bank.store, self.bank.scope_id)
 
     def transaction(self) -> AbstractContextManager[Any]:
-        """Group verbs into one commit: all or none. Other threads and writers wait: no model inside.
+        """Group verbs into one commit: all or none. Other threads and writers wait, so call no model inside.
 
         Enter and leave it in one thread. Where the database itself undoes it (no room), every later verb in the block
         and its end raise ``StoreError`` (``undone``).
@@ -373,11 +373,11 @@ class Memory(Listing, Mending):
         return self.bank.store.path
 
     def meta_get(self, name: str) -> Any:
-        """A JSON value that the caller keeps with the memory (a position in a stream), or ``None``."""
+        """A JSON value that the caller stored with the memory (a position in a stream), or ``None``."""
         return user_values.get(self.bank, name)
 
     def meta_set(self, name: str, value: Any) -> None:
-        """Keep a small JSON value; inside ``transaction()`` it commits together with the verbs."""
+        """Store a small JSON value; inside ``transaction()`` it commits together with the verbs."""
         user_values.put(self.bank, name, value)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""``Answered``: one answer that is written with memories which stand in the task already."""
+"""``Answered``: one answer, written with memories that the text of the task already holds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evolvent.play.receipts import record
 
 @dataclass
 class Answered:
-    """What was recalled for an answer, and what came of it: the part of ``play`` that notes it (``Recalls``)."""
+    """The recalls behind one answer and where the attempt ended; the ``Recalls`` of ``play``."""
 
     recalls: list[tuple[Recall, tuple[str, ...]]] = field(default_factory=list[tuple[Recall, tuple[str, ...]]])
     """Each recall, and the ids that were shown of it."""

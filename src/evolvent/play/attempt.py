@@ -89,7 +89,7 @@ def play(
 def allowed(renderer: Renderer, commands: Sequence[str]) -> tuple[Prompt, ...]:
     """Each command as a prompt's continuation; where one begins another, all end with a line break.
 
-    Token by token nobody could tell "take the jar" from the beginning of "take the jar from the shelf".
+    Otherwise, token by token, "take the jar" would look like the beginning of "take the jar from the shelf".
     """
     ids = tuple(renderer.command(text) for text in commands)
     # in order, what begins another stands right before one

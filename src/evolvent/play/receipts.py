@@ -27,7 +27,7 @@ D = TypeVar("D", bound=Decision)
 
 
 def undecided(decisions: list[D]) -> D | None:
-    """Take out the last one where it was not made; returns it."""
+    """Remove the last decision if it was never made; returns it."""
     return decisions.pop() if decisions and decisions[-1].at < 0 else None
 
 

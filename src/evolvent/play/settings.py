@@ -23,7 +23,7 @@ class Budget:
     answer: int = 0
     """Tokens of one free answer; 0 = what the environment asks for."""
     repeats: int = 0
-    """The same action so often in a row, or two in turn so often, and nothing more will come of it; 0 = no limit."""
+    """Repetitions in a row of one action, or of two in turn, after which the attempt ends; 0 = no limit."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -49,7 +49,7 @@ class Budget:
 
 
 def as_it_is(env: Env) -> Env:
-    """The world itself."""
+    """The environment itself."""
     return env
 
 

@@ -12,8 +12,8 @@ A new kind of run (offline, a population, a search) makes a shell; what is left 
         shell.tell([f"return {gained:.3g}"])
 
 Its ``Config`` says the kind (``KIND``); random streams follow from the number of the update, so that a resumed run has
-the numbers of one that was never stopped. A run whose own store is its checkpoint (a memory) keeps no parts: it says
-where it stands with ``go_on`` (``runs/memory/cursor.py``), and counts ``update`` itself where its lines are no updates.
+the numbers of one that was never stopped. A run whose own store is its checkpoint (a memory) has no parts: it calls
+``go_on`` (``runs/memory/cursor.py``), and counts ``update`` itself where its lines are no updates.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Shell:
     spent: Callable[[], float] = lambda: 0.0
     """Share of other limits (minutes, tokens) that is used up; at 1 the run ends."""
     signs: Callable[[Mapping[str, Any]], Sequence[str]] = lambda row: ()
-    """Of an update's line: what to warn of, in words."""
+    """Warnings about the line of an update, as text."""
 
     update: int = field(default=0, init=False)
     first: int = field(default=0, init=False)
@@ -158,7 +158,7 @@ class Shell:
         self.live.progress(done, [f"{self.unit} {self.update}/{self.total}", *facts[:1], *ahead, *facts[1:]])
 
     def judged(self, step: int) -> dict[str, Any]:
-        """The evaluation after the last update; made where the log does not end with it."""
+        """The evaluation after the last update; made now if the log does not end with one."""
         last = self.folder.read_metrics()[-1]
         if last.get("phase") != "eval" or last["step"] != step:
             self.evaluate()
@@ -167,14 +167,14 @@ class Shell:
 
     # ---------------------------------------------------------------------------------------------- checkpoints
     def keep(self, **parts: Any) -> None:
-        """Say what a checkpoint holds, too: objects with ``state_dict`` and ``load_state_dict``."""
+        """Add objects with ``state_dict`` and ``load_state_dict`` to the checkpoints."""
         self._parts |= parts
 
     def restore(self, step: Callable[[Mapping[str, Any]], int]) -> dict[str, Any]:
-        """Bring a resumed run to its newest checkpoint; returns its plain data, empty where the run begins.
+        """Load the newest checkpoint of a resumed run; returns its plain data, empty where the run begins.
 
         Args:
-            step: how far the metrics were by that data; later lines are dropped.
+            step: from that data, the last step of the metrics; later lines are dropped.
         """
         if not self.resume:
             return {}

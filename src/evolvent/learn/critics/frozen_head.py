@@ -1,7 +1,7 @@
-"""What critics that judge beside the policy share: a head on the states of the frozen base, and how it is fitted.
+"""Shared by critics beside the policy: a head on the hidden states of the frozen base, and how it is fitted.
 
-A batch of attempts is read once, each decision with one token more, so that the states stand before and behind every
-token: of a decision with n tokens n + 1 states, and ``behind`` is the next one after ``before``.
+A batch of attempts is read once, each decision with one token more. So there is a state before and behind every token:
+n + 1 states for n tokens, and the state behind a token is the one that follows the state before it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Around:
 
 
 def new_head(width: int, outputs: int, *, seed: int, device: torch.device | str) -> nn.Sequential:
-    """Two layers from states of ``width`` to ``outputs`` numbers, from the seed whatever was drawn before."""
+    """Two layers from states of ``width`` to ``outputs`` numbers; the weights depend on the seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, outputs)).to(device)

@@ -98,7 +98,7 @@ class SearchValue:
 
     @torch.no_grad()
     def judge(self, contexts: Sequence[np.ndarray]) -> np.ndarray:
-        """The same of what the model has read: int ``[P]`` each, to float64 ``[N]``."""
+        """What sequences of tokens are worth, int ``[P]`` each: float64 ``[N]``."""
         if not len(contexts):
             return np.zeros(0)
         out = self.head(self._states(contexts))[:, 0]

@@ -74,7 +74,7 @@ class Preference:
         return len(torch.unique(units.row)) > 1
 
     def idle(self, units: Units) -> Tensor:
-        """None: where an answer stands counts even without credit."""
+        """None: the loss depends on whole answers, units without credit included."""
         return torch.zeros(len(units), dtype=torch.bool)
 
     def terms(self, units: Units, logp: Tensor, entropy: Tensor, generator: torch.Generator | None = None) -> Terms:

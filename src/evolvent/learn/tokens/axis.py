@@ -1,4 +1,4 @@
-"""An axis of the objective: functions by name, each with what it asks for; one in a file of your own is as good."""
+"""An axis of the objective: functions by name, each with what it needs; one may stand in a file of your own."""
 
 from __future__ import annotations
 

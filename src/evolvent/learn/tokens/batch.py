@@ -116,8 +116,8 @@ class TokenBatch:
     def passes(self, policy: LogprobFn, micro_tokens: int) -> list[tuple[Tensor, TokenBatch]]:
         """The batch in parts that go through the model together, and which units each has: int64 ``[U']``.
 
-        Learning and looking up both go by this: in bfloat16 a token's log-probability depends on its company, and only
-        in the same company do two functions that agree say the same. What fits as a whole is left as it stands.
+        Learning and looking up use the same parts: in bfloat16 a token's log-probability depends on the rows that are
+        computed with it, so only equal parts give equal numbers. A batch that fits as a whole is one part.
         """
         found = portions(self, range(len(self.rows)), policy, micro_tokens)
         if len(found) == 1:

@@ -39,11 +39,11 @@ class WithReplay:
         return replace(units, **fixed)
 
     def spans_rows(self, units: Units) -> bool:
-        """Whether a part's does."""
+        """Whether that of either part does."""
         return any(loss.spans_rows(units[mine]) for mine, loss, _ in self._parts(units) if bool(mine.any()))
 
     def idle(self, units: Units) -> Tensor:
-        """Those without credit; replayed ones that weigh nothing."""
+        """Units without credit, and replayed ones of weight 0."""
         out = torch.zeros(len(units), dtype=torch.bool)
         for mine, loss, factor in self._parts(units):
             if bool(mine.any()):

@@ -6,9 +6,9 @@ step does not fit into one pass, the gradient goes in two: without gradient to g
 then the loss's slope with respect to each of them, then backward through the model a portion of rows at a time. This is
 exact, and rows whose slope is 0 are not visited again.
 
-In bfloat16 a token's log-probability is off by .07 nats (rms), by other errors in the sampler than in training, and by
-others again where other rows go through the model with it. That is beyond GSPO's clip range and MARFT's guard. So a
-loss subtracts only what was computed alike: units marked as ``fresh`` are compared with what the policy in training
+In bfloat16 a token's log-probability has an error of .07 nats (rms), which differs between sampler and training and
+with the rows that go through the model beside it. That exceeds GSPO's clip range and MARFT's guard. So a loss
+subtracts only what was computed alike: units marked as ``fresh`` are compared with what the policy in training
 says before its first step, and with what the ``reference`` says, both in the very passes of the first epoch. A policy
 that has not moved has ratio 1 and divergence 0, exactly. ``gap`` still compares with the sampler's log-probabilities.
 """

@@ -40,7 +40,7 @@ class Replay:
         Args:
             n: the most.
             update: the current one.
-            rule: what they are still worth; of those with positive credit alone is drawn.
+            rule: what they are still worth; only attempts with positive credit are drawn.
         """
         recent = [episode for when, episode, _ in self._retained if 0 < update - when <= self.stale]
         usable = [recent[i] for i in _credited(rule(recent))]
