@@ -45,7 +45,7 @@ def share(store: str, *, processes: int, threads: int, seconds: float) -> dict[s
                 assert not failure, failure
                 done.update(sums)
         _check(memory, done)
-    return _told(answers, done, seconds)
+    return _reported(answers, done, seconds)
 
 
 def _work(store: str, processes: int, threads: int, seconds: float) -> list[list[tuple]]:
@@ -90,7 +90,7 @@ def _check(memory: Memory, done: Counter[str]) -> None:
     assert memory.rebuild_values() == 0
 
 
-def _told(answers: list[list[tuple]], done: Counter[str], seconds: float) -> dict[str, Any]:
+def _reported(answers: list[list[tuple]], done: Counter[str], seconds: float) -> dict[str, Any]:
     waits: dict[str, list[float]] = defaultdict(list)
     for hands in answers:
         for _, timed, _ in hands:

@@ -24,7 +24,7 @@ def _stood(memory: Memory) -> list[tuple]:
     return [(item.id, item.value, item.n, item.n_omitted) for item in memory.items(None)]
 
 
-def _told(memory: Memory) -> list[tuple]:
+def _state_of(memory: Memory) -> list[tuple]:
     """By memory, what each outcome that counts made of its value, as ``explain`` tells it."""
     stories = [(item.id, memory.explain(item.id).to_dict()["history"]) for item in memory.items(None)]
     return sorted((id_, e["receipt"], e["rule"], *e["now"]) for id_, story in stories for e in story if e["counts"])
@@ -47,7 +47,7 @@ def a_revised_outcome_gives_what_it_would_have_given(factory: Factory) -> None:
                 done = wrong.revise(others[i], rewards[i], "reverted")
                 assert rehearsed == replace(done, act=None) and bool(done.act) is bool(done.values) is news
             assert _stood(wrong) == _stood(right) != before, f"{name}: not what it would have been"
-            assert _told(wrong) == _told(right), f"{name}: explained otherwise"
+            assert _state_of(wrong) == _state_of(right), f"{name}: explained otherwise"
             assert verify(wrong) == [] and wrong.rebuild_values() == 0
             explained = wrong.explain(others[2]).to_dict()
             assert [o["counts"] for o in explained["outcomes"]] == [False, True]
