@@ -178,14 +178,14 @@ def test_one_seed_given_again_and_again_is_not_the_draw():
         assert 10 < sum(bool(some) for some in omitted) < 60
 
 
-@pytest.mark.parametrize("message", [True, False])
-def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(message):
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(reported):
     """Two notes that help together only: shown behind another, the used one answers for no more than by its place."""
     with opened() as memory:
         a, b, c = (memory.remember(TASK, body, merge=None) for body in ("first do this", "then do that", "or nothing"))
         r = memory.recall(TASK)
         assert r.ids == [c, b, a]
-        changes = {x.id: x.weight for x in memory.settle(r, 0.0, action="then do that" if message else None)}
+        changes = {x.id: x.weight for x in memory.settle(r, 0.0, action="then do that" if reported else None)}
         assert changes[b] == lift.BEHIND_WEIGHT
         changes = {x.id: x.weight for x in memory.settle(memory.recall(TASK), 1.0, action="then do that")}
         assert changes[b] == 1.0
