@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from evolvent.algos import muse
-from evolvent.algos.muse.guided import PATTERNS, PROCEDURE, STRATEGY, TOOL, keep, named, named_items
+from evolvent.algos.muse.guided import PATTERNS, PROCEDURE, STRATEGY, TOOL, named, named_items, write_item
 from evolvent.cli import main
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -237,7 +237,7 @@ def test_items_are_read_by_exact_names_and_those_of_an_application_by_its_name(s
 def test_of_too_many_patterns_the_oldest_gives_way(tmp_path):
     with Memory(tmp_path / "m.db", embedder="hash") as memory:
         for i in [*range(PATTERNS + 2), 5]:
-            keep(memory, {"kind": STRATEGY, "key": f"p{i}", "body": f"do {i}", "name": f"P{i}", "of": ""})
+            write_item(memory, {"kind": STRATEGY, "key": f"p{i}", "body": f"do {i}", "name": f"P{i}", "of": ""})
         assert [item.key for item in memory.items()] == [f"p{i}" for i in [2, 3, 4, *range(6, 12), 5]]
 
 
