@@ -149,7 +149,7 @@ def _check_env(config: LanguageConfig, needs: Needs, env: Env, task: Task) -> No
         listed = listed and turn.admissible is not None
         turn = env.step(random_command(turn, draws))
         paid |= dict.fromkeys(turn.info.get("rewards", {}))
-    if listed:  # what is on a list of commands can be carried out (learn.progress)
+    if listed:  # what is on a list of commands can be carried out (algos.spa)
         paid.setdefault(EXECUTED)
     missing = [kind for kind in needs.kinds if kind not in paid]
     if missing:
