@@ -21,6 +21,7 @@ MEMORY = {
     "memq": "memq",
     "memp": "memp",
     "rag": "rag",
+    "icl": "icl",
     "no_memory": "none",
 }
 """Pages of memory systems, and the arm of the grids that each one is."""

@@ -4,7 +4,8 @@
 
 Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half of the definitions change before the
 third of four passes. "free": wordings by hand, half of them without a word in common. "baseball": another database,
-which no rule was tuned on. Gate and k are those of each system's defaults; "-hybrid" arms have our relevance with the
+which no rule was tuned on. Gate and k are those of each system's defaults; "icl" has every
+lesson in the prompt, newest last, "icl-relevance" the most relevant last. "-hybrid" arms have our relevance with the
 published learning rule, "memlift-1" and "memlift-2" show one memory and two instead of three. "no ..." arms are memlift
 without one of its parts. "cases" is Memento by similarity,
 "cases-kernel" and "cases-classifier" by an estimate; all keep the reviewer's corrections, too.
@@ -12,7 +13,7 @@ without one of its parts. "cases" is Memento by similarity,
 
 import grid
 
-from evolvent.algos import memento, memlift, memp, memq, memrl, no_memory, rag
+from evolvent.algos import icl, memento, memlift, memp, memq, memrl, no_memory, rag
 
 CASES = {"lessons": ("corrections", "successes", "failures")}
 GRID = grid.Grid(
@@ -33,6 +34,8 @@ GRID = grid.Grid(
         "pass@3": (no_memory, {"passes": 1, "attempts": 3, "temperature": 0.8}),
         "shuffled": (rag, {"shuffled": True}),
         "rag": (rag, {}),
+        "icl": (icl, {}),
+        "icl-relevance": (icl, {"order": "relevance"}),
         "rag-hybrid": (rag, {"relevance": "hybrid"}),
         "memp": (memp, {}),
         "cases": (memento, CASES),

@@ -21,7 +21,7 @@ PYTHON = BARE or sys.executable
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE and name == "PYTHONPATH")}
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
-MEMORY = {"memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
+MEMORY = {"icl", "memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
 FROZEN = {*MEMORY, "search", "evokernel", "creative_game"}  # with any model, also one that needs nothing installed
 DRIVER = """
 import contextlib, io, json, sys, traceback

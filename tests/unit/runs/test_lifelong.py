@@ -21,7 +21,7 @@ from evolvent.memory.policies import preset
 from evolvent.memory.receipts import forget
 from evolvent.models.served.acting import Served
 from evolvent.models.served.scripted import Scripted
-from evolvent.play.experience import Use
+from evolvent.play.experience import Use, render
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, note, run_stream, show
 from evolvent.runs.memory.run import Plan, judged
@@ -140,7 +140,7 @@ def test_success_of_any_attempt_counts_at_held_out_tasks_too(tmp_path, attempts,
 
 
 _LEARNS = {"weight": 0.3, "q_init": "middle"}
-_POLICIES = {"rag": {}, "memp": {}, "memrl": _LEARNS, "memq": _LEARNS, "memlift": {}}
+_POLICIES = {"rag": {}, "icl": {}, "memp": {}, "memrl": _LEARNS, "memq": _LEARNS, "memlift": {}}
 
 
 @pytest.mark.parametrize("policy", _POLICIES)
@@ -156,6 +156,20 @@ def test_corrections_teach_what_no_model_can_know(tmp_path, policy):
         assert summary["paired"] == {"n": 4, "gained": 4, "lost": 0, "mcnemar_p": 0.125}
         assert len(memory.items()) == 6  # an answer that a shown memory holds already is not kept twice
         assert len(list(folder.read_episodes())) == summary["steps"] == 4 + 12 + 4 + 6
+
+
+@pytest.mark.parametrize(("order", "last"), [("newest", "delta"), ("relevance", "alpha")])
+def test_every_lesson_stands_in_the_prompt_as_far_as_it_has_room(tmp_path, order, last):
+    folder, memory = start(tmp_path / "run", "icl", order=order)
+    with closing(folder), memory:
+        for word in ("alpha", "bravo", "charlie", "delta"):
+            memory.remember(f"What is the code of {word}?", word.upper())
+        task = replace(CodeBook().tasks("train", 1, 0)[0], text="What is the code of alpha?")
+        recall = memory.recall(task.text)
+        text, shown = render(CodeBook(), recall.items, 10_000)
+        assert len(shown) == 4 and text.rstrip().endswith(last.upper())
+        few, kept = render(CodeBook(), recall.items, len(text) // 2)
+        assert 0 < len(kept) < 4 and few.rstrip().endswith(last.upper()) and kept[0] == shown[0]
 
 
 def test_an_attempt_that_the_world_did_not_judge_is_not_called_wrong(tmp_path):

@@ -45,6 +45,8 @@ class Plan:
     """Largest number of turns of an attempt; 0 = the environment's limit."""
     tokens: int = 0
     """Largest number of sampled tokens of an attempt; 0 = no limit."""
+    memory_chars: int = Use.budget_chars
+    """Largest number of characters of memories in a prompt; what has no room is neither shown nor credited."""
     embedder: str = embedders.DEFAULT
     """What compares texts: all-MiniLM-L6-v2 (extra memory), hash (by words alone; nothing to install),
     openai:MODEL@URL, or a sentence-transformers model (extra lm)."""
@@ -84,7 +86,7 @@ class MemoryConfig:
     plan: Plan = Plan()
 
 
-LEAST = {"train": 1, "passes": 1, "attempts": 1, "heldout": 0, "temperature": 0}
+LEAST = {"train": 1, "passes": 1, "attempts": 1, "heldout": 0, "temperature": 0, "memory_chars": 0}
 """The least value of settings; a run with nothing to learn from, or to learn, has no result."""
 C = TypeVar("C", bound=MemoryConfig)
 Summary = Callable[..., dict[str, Any]]
@@ -193,7 +195,7 @@ def _opened(
     how = "none" if rule_of(policy).candidates == "none" else config.use
     if config.model == "none" and model is None and how == "both":  # nobody reads
         how = "values"
-    use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate)
+    use = Use(how=how, lessons=config.lessons, value_gate=config.value_gate, budget_chars=plan.memory_chars)
     wanted = Wanted(policy, plan.embedder, compares=how != "none")
     opening = opened(config, folder, live, wanted, resume=resume, model=model, prepare=lambda env: tried(env, config))
     with opening as (env, model, memory, _):
