@@ -1,19 +1,23 @@
 """Each example, run as its reader would run it, against the scripted server: what was corrected once is right later."""
 
+import asyncio
 import importlib.util
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from evolvent import Memory
+from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py)
-OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning")
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), a reward (below)
+OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 
@@ -88,3 +92,31 @@ def test_the_scripted_model_knows_what_its_prompt_says(house):
     asked, other = "How many key accounts are in Oslo?", "How many prospects are in Oslo?"
     assert where(asked) == where(house.review(other), asked) == "plan = 'team' AND city = 'Oslo'"
     assert where(house.review(asked), asked) == "spent > 6000 AND city = 'Oslo'"
+
+
+ANSWER = "Here it is:\n```python\ndef double(x):\n    return {}\n```\nIt doubles."
+TESTS = json.dumps([[[1], 2], [[21], 42], [[-3], -6], [[0], 0]])
+
+
+@pytest.mark.parametrize(
+    ("body", "share"), [("2 * x", 1.0), ("x + x if x < 9 else 0", 0.75), ("__import__('os')._exit(0)", 0)]
+)
+def test_a_reward_for_code_in_three_signatures(body, share):
+    spec = importlib.util.spec_from_file_location("code_reward", EXAMPLES / "code_reward.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except NoSandbox as error:
+        pytest.skip(str(error))
+    text = ANSWER.format(body)
+    with module.SANDBOX:
+        columns = {"tests": [TESTS] * 2, "function": ["double"] * 2, "trainer_state": None}
+        assert module.trl_reward(completions=[text, "no program"], **columns) == [share, 0.0]
+        assert (
+            module.trl_reward(completions=[[{"role": "assistant", "content": text}], [{"content": "x"}]], **columns)[0]
+            == share
+        )
+        truth = json.dumps({"function": "double", "tests": json.loads(TESTS)})
+        assert module.compute_score(data_source="x", solution_str=text, ground_truth=truth, extra_info={}) == share
+        task = SimpleNamespace(data=SimpleNamespace(tests=TESTS, function="double"))
+        assert asyncio.run(module.verifiers_reward(task, SimpleNamespace(last_reply=text))) == share

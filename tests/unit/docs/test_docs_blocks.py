@@ -24,6 +24,7 @@ HERE = [  # run below, in order, in one namespace a page
     "docs/analyst.md",
     "docs/kernels.md",
     "docs/programs.md",
+    "docs/reward.md",
     "docs/run-folder.md",
     "docs/sandbox.md",
     "docs/text-worlds.md",
@@ -85,7 +86,7 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         request.getfixturevalue("flights_db")
     elif page == "docs/run-folder.md":
         main(["demo", "--out", "runs/…", "--no-open", "--plain"])
-    elif page in ("docs/sandbox.md", "docs/kernels.md", "docs/programs.md"):
+    elif page in ("docs/sandbox.md", "docs/kernels.md", "docs/programs.md", "docs/reward.md"):
         sandbox_works()
         if page == "docs/kernels.md" and shutil.which("gcc") is shutil.which("clang") is None:
             pytest.skip("no C compiler")
@@ -97,6 +98,8 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         assert space["folder"].summary()["score"]["value"] == 1.0
     elif page == "docs/programs.md":
         assert "expected" in space["turn"].info["words"] or "Error" in space["turn"].info["words"]
+    elif page == "docs/reward.md":
+        assert space["reward"]("def double(x): return 2 * x", [[[1], 2], [[21], 42]], "double") == 1.0
     elif page == "docs/kernels.md":
         assert space["turn"].info["gate"] and len(space["OPERATORS"]) == 1
 
