@@ -18,18 +18,18 @@ from evolvent.testing.rollout_credit import sample_rollout
 def worth(game):
     """Expected return, course by course."""
     total = 0.0
-    for course in game.courses:
+    for course, p in zip(game.courses, game.task.probability_N, strict=True):
         rewards = [game.reward_SNN[(s, *pair)] for s, pair in zip(game.states(course), course, strict=True)]
-        total += game.probability(course) * sum(rewards)
+        total += p * sum(rewards)
     return total
 
 
 def test_the_true_gradient_is_the_slope_of_the_expected_return():
     game = team_game(0)
     assert len(game.courses) == 13
-    assert sum(map(game.probability, game.courses)) == pytest.approx(1)
+    assert game.task.probability_N.sum() == pytest.approx(1)
     assert worth(game) == pytest.approx(float(game.value_S()[0]))
-    true = game.true_gradient_AS()
+    true = game.task.true_gradient_D.reshape(game.logit_AS.shape)
     for at in np.ndindex(*true.shape):
         h = np.zeros_like(true)
         h[at] = 1e-5

@@ -29,16 +29,15 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import math
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from evolvent.core.errors import BadInput
+from evolvent.testing.exact import GradientReport, Path, SmallTask, Step, all_groups
 
 Form = Literal["verl", "trl", "verifiers"]
 Aggregation = Literal["constant", "token-mean", "sequence-mean"]
@@ -48,99 +47,47 @@ _ROUNDING = {8: 1e-8, 4: 1e-4, 2: 3e-2}
 _WHERE = "testing.advantage"
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One action: a token or several, each option 0 or 1 at a choice point of the policy; and what it earned."""
-
-    tokens: tuple[tuple[int, int], ...]
-    reward: float
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A whole attempt, and the probability of what the environment drew in it."""
-
-    turns: tuple[Turn, ...]
-    chance: float = 1.0
-
-    @property
-    def total(self) -> float:
-        """Its return."""
-        return sum(turn.reward for turn in self.turns)
-
-
-@dataclass(frozen=True)
-class Task:
-    """All attempts at a task, and the policy: the probability of option 1 at each choice point ``[D]``."""
-
-    name: str
-    attempts: tuple[Attempt, ...]
-    p_D: tuple[float, ...]
-
-    def probability(self, attempt: Attempt) -> float:
-        """Of this attempt."""
-        chosen = (self.p_D[at] if option else 1.0 - self.p_D[at] for t in attempt.turns for at, option in t.tokens)
-        return attempt.chance * math.prod(chosen)
-
-    def scores_KD(self, attempt: Attempt) -> np.ndarray:
-        """``grad log pi`` of every token ``[K, D]``, by the log-odds of option 1."""
-        tokens = [token for turn in attempt.turns for token in turn.tokens]
-        out = np.zeros((len(tokens), len(self.p_D)))
-        for k, (at, option) in enumerate(tokens):
-            out[k, at] = option - self.p_D[at]
-        return out
-
-    @property
-    def true_gradient_D(self) -> np.ndarray:
-        """Of the expected return."""
-        parts = [self.probability(a) * a.total * self.scores_KD(a).sum(0) for a in self.attempts]
-        return np.sum(parts, axis=0)
-
-
-def tasks(seed: int) -> list[Task]:
+def tasks(seed: int) -> list[SmallTask]:
     """From the smallest on: one turn, turns of different number, chance in the environment, rewards all alike."""
     rng = np.random.default_rng([seed, 44])
 
     def odds() -> float:
-        return 0.5 if seed == 0 else float(rng.uniform(0.25, 0.75))
+        p = 0.5 if seed == 0 else float(rng.uniform(0.25, 0.75))
+        return float(np.log(p / (1.0 - p)))
 
     def reward() -> float:
         return float(rng.integers(-1, 3)) if seed == 0 else float(rng.normal())
 
-    def grow(turns: int, before: tuple[Turn, ...], p: list[float], *, stops: bool, tokens: int) -> list[Attempt]:
+    def grow(turns: int, before: Path, logits: list[float], *, stops: bool, tokens: int) -> list[Path]:
         """After ``before``: b ends the attempt where it ``stops``, a is said by so many tokens."""
-        first, found = len(p), list[Attempt]()
-        p += [odds() for _ in range(tokens)]
+        first, found = len(logits), list[Path]()
+        logits += [odds() for _ in range(tokens)]
         says = [((first, 1),), *(((first, 0), *rest) for rest in _ways(range(first + 1, first + tokens)))]
         for said in says[::-1]:
-            now = (*before, Turn(said, reward()))
-            ends = len(now) == turns or (stops and said[0][1] == 1)
-            found += [Attempt(now)] if ends else grow(turns, now, p, stops=stops, tokens=tokens)
+            now = before.then(said, reward())
+            ends = len(now.steps) == turns or (stops and said[0][1] == 1)
+            found += [now] if ends else grow(turns, now, logits, stops=stops, tokens=tokens)
         return found
 
-    def task(name: str, turns: int, *, stops: bool = True, tokens: int = 1) -> Task:
-        p: list[float] = []
-        return Task(name, tuple(grow(turns, (), p, stops=stops, tokens=tokens)), tuple(p))
+    def task(name: str, turns: int, *, stops: bool = True, tokens: int = 1) -> SmallTask:
+        logits: list[float] = []
+        paths = grow(turns, Path(), logits, stops=stops, tokens=tokens)
+        return SmallTask(seed, tuple(paths), np.array(logits), name)
 
-    def lucky() -> Task:
+    def lucky() -> SmallTask:
         """The first action costs; then the environment draws what comes of it, and whether there is a second turn."""
-        p = (odds(), odds())
-        found: list[Attempt] = []
+        logits, found = [odds(), odds()], list[Path]()
         for option, chance in itertools.product((0, 1), (0.25, 0.75)):
-            first = Turn(((0, option),), reward())
-            if chance < 0.5:
-                found.append(Attempt((first,), chance))
-            else:
-                found += [Attempt((first, Turn(((1, o),), reward())), chance) for o in (0, 1)]
-        return Task("chance in the environment", tuple(found), p)
+            first = Path(chance=chance).then(((0, option),), reward())
+            found += [first] if chance < 0.5 else [first.then(((1, o),), reward()) for o in (0, 1)]
+        return SmallTask(seed, tuple(found), np.array(logits), "chance in the environment")
 
-    def sparse() -> Task:
+    def sparse() -> SmallTask:
         """Rewards are 0 but for one attempt: most groups have no variance."""
         whole = task("most groups alike", 2)
-        last = len(whole.attempts) - 1
-        some = [Attempt(tuple(Turn(t.tokens, 0.0) for t in a.turns)) for a in whole.attempts]
-        some[last] = Attempt((*some[last].turns[:-1], Turn(some[last].turns[-1].tokens, 1.0)))
-        return Task(whole.name, tuple(some), whole.p_D)
+        nothing = [replace(path, rewards=(0.0,) * len(path.rewards)) for path in whole.paths]
+        last = replace(nothing[-1], rewards=(*nothing[-1].rewards[:-1], 1.0))
+        return replace(whole, paths=(*nothing[:-1], last))
 
     return [
         task("one turn", 1),
@@ -152,7 +99,7 @@ def tasks(seed: int) -> list[Task]:
     ]
 
 
-def _ways(points: Sequence[int]) -> Iterator[tuple[tuple[int, int], ...]]:
+def _ways(points: Sequence[int]) -> Iterator[Step]:
     for options in itertools.product((0, 1), repeat=len(points)):
         yield tuple(zip(points, options, strict=True))
 
@@ -207,81 +154,77 @@ def check_advantage(
         BadInput: the function fails, or returns NaN, infinite numbers or another shape.
     """
     call = _caller(function, form, arrays)
-    found: list[tuple[float, float, float, Task, int]] = []
+    found: list[tuple[GradientReport, SmallTask]] = []
     rounding = 0.0
     for seed in seeds:
-        for task in tasks(seed):
-            for size in group_sizes:
-                credit, tolerance = _credit(call, task, size)
-                rounding = max(rounding, tolerance)
-                expected = sum((g.weight * _gradient(task, g, a, aggregation) for g, a in credit), np.zeros(1))
-                true, length = task.true_gradient_D, float(np.linalg.norm(expected))
-                norm = float(np.linalg.norm(true))
-                error = float(np.linalg.norm(expected - true)) / norm
-                cosine = float(expected @ true) / (norm * length) if length > 1e-12 else 0.0
-                found.append((error, cosine, float(expected @ true) / norm**2, task, size))
+        for task, size in itertools.product(tasks(seed), group_sizes):
+            credit = _credit(call, task, size, aggregation)
+            rounding = max(rounding, credit.rounding)
+            true_D = task.true_gradient_D
+            found.append((GradientReport.of(seed, size, credit.gradient_ND, credit.weight_N, true_D), task))
     findings = _order(call, tasks(seeds[-1])[-1], max(group_sizes))
-    error, _, _, task, size = max(found, key=lambda row: row[0])
-    scales = min(row[2] for row in found), max(row[2] for row in found)
-    cosine = min(row[1] for row in found)
+    reports = [report for report, _ in found]
+    worst, task = max(found, key=lambda one: one[0].relative_error)
     # a mean that holds the attempt itself shrinks by (G - 1) / G: one scale a group size is all that is asked
-    top = {size: max(row[2] for row in found if row[4] == size) for size in group_sizes}
-    turned = [row for row in found if row[1] < 1.0 - rounding or row[2] <= 0.0]
-    uneven = [row for row in found if abs(row[2] - top[row[4]]) > rounding * abs(top[row[4]])]
+    top = {size: max(r.scale for r in reports if r.group_size == size) for size in group_sizes}
+    turned = [one for one in found if one[0].cosine < 1.0 - rounding or one[0].scale <= 0.0]
+    uneven = [one for one in found if abs(one[0].scale - (most := top[one[0].group_size])) > rounding * abs(most)]
     claim: Claim = "biased" if turned or uneven else "unbiased up to scale"
-    if error <= rounding:
+    if worst.relative_error <= rounding:
         claim = "unbiased"
-    report = AdvantageReport(claim, error, cosine, scales, f"{task.name}, groups of {size}", findings)
+    report = AdvantageReport(
+        claim,
+        worst.relative_error,
+        cosine=min(r.cosine for r in reports),
+        scales=(min(r.scale for r in reports), max(r.scale for r in reports)),
+        worst=f"{task.name}, groups of {worst.group_size}",
+        findings=findings,
+    )
     if claim == "biased":
-        _, _, _, task, size = (turned or uneven)[0]
-        report.counterexample = _table(call, task, size, aggregation)
+        first, task = (turned or uneven)[0]
+        report.counterexample = _table(task, first.group_size, _credit(call, task, first.group_size, aggregation))
     return report
 
 
-@dataclass(frozen=True)
-class _Group:
-    attempts: tuple[Attempt, ...]
-    weight: float
+_Call = Callable[[Sequence[Path]], tuple[list[np.ndarray], float, list[str]]]
 
 
-_Call = Callable[[Sequence[Attempt]], tuple[list[np.ndarray], float, list[str]]]
+class _Credit(NamedTuple):
+    """What a function gives to every group of a task, and the gradient that comes of it."""
+
+    groups: list[list[Path]]
+    weight_N: np.ndarray
+    advantages: list[list[np.ndarray]]
+    """Of every token of the policy, of each attempt of each group."""
+    gradient_ND: np.ndarray
+    rounding: float
 
 
-def _groups(task: Task, size: int) -> Iterator[_Group]:
-    """Every unordered group with its probability."""
-    for members in itertools.combinations_with_replacement(range(len(task.attempts)), size):
-        ways = math.factorial(size) / math.prod(math.factorial(n) for n in Counter(members).values())
-        attempts = tuple(task.attempts[i] for i in members)
-        yield _Group(attempts, ways * math.prod(task.probability(a) for a in attempts))
-
-
-def _credit(call: _Call, task: Task, size: int) -> tuple[list[tuple[_Group, list[np.ndarray]]], float]:
-    out, rounding = [], 0.0
-    for group in _groups(task, size):
-        turns, tolerance, _ = call(group.attempts)
-        out.append((group, turns))
+def _credit(call: _Call, task: SmallTask, size: int, aggregation: Aggregation) -> _Credit:
+    groups, weight_N = all_groups(task, size)
+    scores = [task.scores_KD(n) for n in range(len(task.paths))]
+    shown = [[task.paths[n] for n in group] for group in groups]
+    advantages, rounding = list[list[np.ndarray]](), 0.0
+    gradient_ND = np.zeros((len(groups), len(task.logit_D)))
+    for group, paths, gradient_D in zip(groups, shown, gradient_ND, strict=True):
+        given, tolerance, _ = call(paths)
+        mean = sum(map(len, given)) / size
+        for n, own in zip(group, given, strict=True):
+            by = {"constant": 1.0, "token-mean": mean, "sequence-mean": float(len(own))}[aggregation]
+            gradient_D += own @ scores[n] / by / size
+        advantages.append(given)
         rounding = max(rounding, tolerance)
-    return out, rounding
+    return _Credit(shown, weight_N, advantages, gradient_ND, rounding)
 
 
-def _gradient(task: Task, group: _Group, advantages: list[np.ndarray], aggregation: Aggregation) -> np.ndarray:
-    """Of the choice points, ``[D]``; ``advantages``: of every token of the policy, of each attempt."""
-    tokens = [len(own) for own in advantages]
-    mean = sum(tokens) / len(tokens)
-    out = np.zeros(len(task.p_D))
-    for attempt, own, n in zip(group.attempts, advantages, tokens, strict=True):
-        by = {"constant": 1.0, "token-mean": mean, "sequence-mean": float(n)}[aggregation]
-        out += own @ task.scores_KD(attempt) / by
-    return out / len(group.attempts)
-
-
-def _order(call: _Call, task: Task, size: int) -> list[str]:
+def _order(call: _Call, task: SmallTask, size: int) -> list[str]:
     """Whether attempts get the same in another order, and nothing is paid outside the mask."""
     found: list[str] = []
-    some = list(_groups(task, size))
-    for group in some[:: max(1, len(some) // 20)]:
-        first, tolerance, notes = call(group.attempts)
-        turned, _, _ = call(group.attempts[::-1])
+    groups, _ = all_groups(task, size)
+    for members in groups[:: max(1, len(groups) // 20)]:
+        group = [task.paths[n] for n in members]
+        first, tolerance, notes = call(group)
+        turned, _, _ = call(group[::-1])
         near = 10 * max(tolerance, 1e-9)
         if any(not np.allclose(a, b, rtol=near, atol=near) for a, b in zip(first, turned[::-1], strict=True)):
             found.append("what an attempt gets depends on its place in the group")
@@ -297,7 +240,7 @@ def _caller(function: Callable[..., Any], form: Form, arrays: Callable[[np.ndarr
         raise BadInput("no such form", got=form, expected="verl, trl or verifiers", where=_WHERE)
     names = _arguments(function, form)
 
-    def call(group: Sequence[Attempt]) -> tuple[list[np.ndarray], float, list[str]]:
+    def call(group: Sequence[Path]) -> tuple[list[np.ndarray], float, list[str]]:
         shown = _shown(group, form, arrays)
         raw = function(shown["inputs"]) if form == "verifiers" else function(**{name: shown[name] for name in names})
         return _turns(raw, group, form)
@@ -331,68 +274,63 @@ def _arguments(function: Callable[..., Any], form: Form) -> list[str]:
     return list(known) if every else wanted
 
 
-def _shown(group: Sequence[Attempt], form: Form, arrays: Callable[[np.ndarray], Any]) -> dict[str, Any]:
-    length = max(sum(len(t.tokens) + 1 for t in a.turns) for a in group)
-    rewards_BT, mask_BT = np.zeros((len(group), length)), np.zeros((len(group), length))
-    steps_BS = np.full((len(group), max(len(a.turns) for a in group)), np.nan)
-    for b, attempt in enumerate(group):
-        at = 0
-        for s, turn in enumerate(attempt.turns):
-            n = len(turn.tokens)
-            mask_BT[b, at : at + n] = 1.0
-            rewards_BT[b, at + n - 1] = turn.reward
-            steps_BS[b, s] = turn.reward
-            at += n + 1
+def _positions(group: Sequence[Path]) -> np.ndarray:
+    """Of each position ``[B, T]``: 1 a token of the policy, 0 one of the environment, -1 behind the attempt's end."""
+    rows = [[kind for step in path.steps for kind in (*[1] * len(step), 0)] for path in group]
+    length = max(map(len, rows))
+    return np.array([row + [-1] * (length - len(row)) for row in rows])
+
+
+def _shown(group: Sequence[Path], form: Form, arrays: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+    if form == "verifiers":
+        rollouts = [
+            {
+                "reward": path.total,
+                "trajectory": [
+                    {"reward": reward, "completion_ids": [option for _, option in step]}
+                    for step, reward in zip(path.steps, path.rewards, strict=True)
+                ],
+            }
+            for path in group
+        ]
+        return {"inputs": SimpleNamespace(rollouts=rollouts)}
+    position_BT = _positions(group)
+    mask_BT, rewards_BT = (position_BT == 1).astype(np.float64), np.zeros(position_BT.shape)
+    steps_BS = np.full((len(group), max(len(path.steps) for path in group)), np.nan)
+    for b, path in enumerate(group):
+        steps_BS[b, : len(path.steps)] = path.rewards
+        rewards_BT[b, np.flatnonzero(position_BT[b] == 0) - 1] = path.rewards
     if form == "verl":
         index = np.zeros(len(group), dtype=object)
         return {"token_level_rewards": arrays(rewards_BT), "response_mask": arrays(mask_BT), "index": index}
-    if form == "trl":
-        return {
-            "rewards": arrays(rewards_BT.sum(1)),
-            "num_generations": len(group),
-            "completion_mask": arrays(mask_BT),
-            "step_rewards": arrays(steps_BS),
-        }
-    rollouts = [
-        {
-            "reward": a.total,
-            "trajectory": [{"reward": t.reward, "completion_ids": [option for _, option in t.tokens]} for t in a.turns],
-        }
-        for a in group
-    ]
-    return {"inputs": SimpleNamespace(rollouts=rollouts)}
+    return {
+        "rewards": arrays(rewards_BT.sum(1)),
+        "num_generations": len(group),
+        "completion_mask": arrays(mask_BT),
+        "step_rewards": arrays(steps_BS),
+    }
 
 
-def _turns(raw: Any, group: Sequence[Attempt], form: Form) -> tuple[list[np.ndarray], float, list[str]]:
+def _turns(raw: Any, group: Sequence[Path], form: Form) -> tuple[list[np.ndarray], float, list[str]]:
     """The advantage of every token of the policy, of each attempt; the rounding; what else was seen."""
     if form == "verifiers":
         return _of_steps(getattr(raw, "advantages", raw), group)
     if isinstance(raw, tuple):
         raw = raw[0]
     array = np.asarray(raw.detach().cpu().numpy() if hasattr(raw, "detach") else raw)
-    length = max(sum(len(t.tokens) + 1 for t in a.turns) for a in group)
+    position_BT, notes = _positions(group), list[str]()
     if array.shape == (len(group), 1) or (form == "trl" and array.shape == (len(group),)):
-        array = np.repeat(array.reshape(-1, 1), length, axis=1)
-        outside = True
-    elif array.shape == (len(group), length):
-        outside = False
-    else:
-        raise _wrong(f"an array of shape {list(array.shape)}", group, f"[{len(group)}, {length}]")
-    out, notes = [], []
-    for row, attempt in zip(array, group, strict=True):
-        at, own = 0, []
-        for turn in attempt.turns:
-            own += row[at : at + len(turn.tokens)].tolist()
-            at += len(turn.tokens)
-            if not outside and row[at] != 0.0 and not notes:
-                notes.append("a token of the environment is paid (mask 0): multiply by the mask")
-            at += 1
-        out.append(np.array(own))
+        array = np.broadcast_to(array.reshape(-1, 1), position_BT.shape)
+    elif array.shape != position_BT.shape:
+        raise _wrong(f"an array of shape {list(array.shape)}", group, str(list(position_BT.shape)))
+    elif (array[position_BT == 0] != 0.0).any():
+        notes.append("a token of the environment is paid (mask 0): multiply by the mask")
+    out = [row[position == 1].astype(np.float64) for row, position in zip(array, position_BT, strict=True)]
     _finite(out, group)
     return out, _ROUNDING.get(array.dtype.itemsize, 1e-8), notes
 
 
-def _of_steps(raw: Any, group: Sequence[Attempt]) -> tuple[list[np.ndarray], float, list[str]]:
+def _of_steps(raw: Any, group: Sequence[Path]) -> tuple[list[np.ndarray], float, list[str]]:
     if hasattr(raw, "detach"):
         raw = raw.detach().cpu().numpy()
     rows = list(raw) if isinstance(raw, Sequence | np.ndarray) else [raw]
@@ -402,24 +340,24 @@ def _of_steps(raw: Any, group: Sequence[Attempt]) -> tuple[list[np.ndarray], flo
     if len(rows) != len(group):
         raise _wrong(f"{len(rows)} advantages", group, "one an attempt")
     out = []
-    for row, attempt in zip(rows, group, strict=True):
+    for row, path in zip(rows, group, strict=True):
         own = np.asarray(row, np.float64)
-        own = np.full(len(attempt.turns), float(own)) if own.ndim == 0 else own
-        if own.shape != (len(attempt.turns),):
-            raise _wrong(f"{own.shape[0]} steps", group, f"{len(attempt.turns)} of this attempt, or one number")
-        out.append(np.repeat(own, [len(turn.tokens) for turn in attempt.turns]))
+        own = np.full(len(path.steps), float(own)) if own.ndim == 0 else own
+        if own.shape != (len(path.steps),):
+            raise _wrong(f"{own.shape[0]} steps", group, f"{len(path.steps)} of this attempt, or one number")
+        out.append(np.repeat(own, [len(step) for step in path.steps]))
     _finite(out, group)
     return out, _ROUNDING.get(size, 1e-8), []
 
 
-def _finite(out: list[np.ndarray], group: Sequence[Attempt]) -> None:
+def _finite(out: list[np.ndarray], group: Sequence[Path]) -> None:
     for own in out:
         if not np.isfinite(own).all():
             raise _wrong(f"{own[~np.isfinite(own)][0]}", group, "finite numbers")
 
 
-def _wrong(got: str, group: Sequence[Attempt], expected: str) -> BadInput:
-    rewards = "; ".join(" ".join(f"{t.reward:.3g}" for t in a.turns) for a in group)
+def _wrong(got: str, group: Sequence[Path], expected: str) -> BadInput:
+    rewards = "; ".join(" ".join(f"{reward:.3g}" for reward in path.rewards) for path in group)
     return BadInput(
         "the advantage function returned something else",
         got=f"{got}, for attempts whose turns earned: {rewards}",
@@ -429,25 +367,20 @@ def _wrong(got: str, group: Sequence[Attempt], expected: str) -> BadInput:
 
 
 # --------------------------------------------------------------------------------------------- the counterexample
-def _table(call: _Call, task: Task, size: int, aggregation: Aggregation) -> str:
+def _table(task: SmallTask, size: int, credit: _Credit) -> str:
     """Every group of the task with its probability, advantages and part of the gradient where the error is largest."""
-    rows, expected = [], np.zeros(len(task.p_D))
-    credit, _ = _credit(call, task, size)
-    for group, advantages in credit:
-        expected += group.weight * _gradient(task, group, advantages, aggregation)
-    true = task.true_gradient_D
+    true, expected = task.true_gradient_D, credit.weight_N @ credit.gradient_ND
     scale = float(expected @ true) / float(true @ true)
     at = int(np.argmax(np.abs(expected - scale * true if abs(scale) > 1e-9 else true)))
-    if len(task.p_D) == 1:
-        at = 0
-    for group, advantages in credit:
-        part = group.weight * float(_gradient(task, group, advantages, aggregation)[at])
-        cells = [_described(a, own) for a, own in zip(group.attempts, advantages, strict=True)]
-        rows.append([*cells, f"{group.weight:.4g}", f"{part:+.4g}"])
+    rows: list[list[str]] = []
+    parts = credit.weight_N * credit.gradient_ND[:, at]
+    for group, advantages, weight, part in zip(credit.groups, credit.advantages, credit.weight_N, parts, strict=True):
+        cells = [_described(path, own) for path, own in zip(group, advantages, strict=True)]
+        rows.append([*cells, f"{weight:.4g}", f"{part:+.4g}"])
     head = [*(f"attempt {i + 1}" for i in range(size)), "probability", "its part"]
     wide = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
     lines = ["  ".join(cell.ljust(n) for cell, n in zip(row, wide, strict=True)).rstrip() for row in [head, *rows]]
-    p = ", ".join(f"{x:.3g}" for x in task.p_D)
+    p = ", ".join(f"{x:.3g}" for x in task.odds_D)
     return "\n".join(
         [
             f"Smallest counterexample ({task.name}; at choice {at + 1}; P(b) at each choice: {p}).",
@@ -459,11 +392,11 @@ def _table(call: _Call, task: Task, size: int, aggregation: Aggregation) -> str:
     )
 
 
-def _described(attempt: Attempt, advantages: np.ndarray) -> str:
+def _described(path: Path, advantages: np.ndarray) -> str:
     left, parts = advantages.tolist(), list[str]()
-    for turn in attempt.turns:
-        said = "".join("ab"[option] for _, option in turn.tokens)
-        parts.append(f"{said}{turn.reward:+.3g}:" + ",".join(f"{left.pop(0):+.3g}" for _ in turn.tokens))
+    for step, reward in zip(path.steps, path.rewards, strict=True):
+        said = "".join("ab"[option] for _, option in step)
+        parts.append(f"{said}{reward:+.3g}:" + ",".join(f"{left.pop(0):+.3g}" for _ in step))
     return " ".join(parts)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import LEVELS, Ledger
 from evolvent.testing._broken import broken as _broken
-from evolvent.testing._broken import speaking
+from evolvent.testing._broken import check_claim, claims, speaking
 from evolvent.testing._kinds import give_kinds
-from evolvent.testing.exact import NOTES, GradientReport, configured, finding, measure
-from evolvent.testing.exact_tokens import Critic, measure_tokens
+from evolvent.testing.exact import NOTES, configured, measure
+from evolvent.testing.exact_tokens import measure_tokens
 from evolvent.testing.rollout_credit import check_rollout_rule
 
 Assign = Callable[[Sequence[Episode]], Ledger]
@@ -76,20 +76,12 @@ def _checked(rule: Any, config: Any) -> list[str]:
 
 
 def _exact(rule: Any) -> None:
-    claims: list[tuple[Critic, Any, Any]] = [("wrong", None, rule.UNBIASED)]
-    claims.extend(("wrong", *claim) for claim in getattr(rule, "CLAIMS", ()))
-    claims.extend(("exact", *claim) for claim in getattr(rule, "CLAIMS_EXACT_CRITIC", ()))
-    for critic, settings, claim in claims:
-        reports: list[GradientReport]
+    for critic, settings, claim in claims(rule):
         if rule.LEVEL == "step" and critic == "wrong":
             reports = measure(rule, settings, seeds=range(3))
         else:
             reports = measure_tokens(rule, settings, seeds=range(3), critic=critic)
-        found = finding(reports)
-        if found != claim or type(found) is not type(claim):
-            worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
-            expected = f"{claim} ({settings}, {critic} critic)"
-            _broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", expected)
+        check_claim(rule, reports, critic, settings, claim)
 
 
 def sample_episodes() -> list[Episode]:

@@ -29,6 +29,9 @@ from evolvent.core.ledger import Ledger
 from evolvent.testing._kinds import embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
+Critic = Literal["wrong", "exact"]
+Step = tuple[tuple[int, int], ...]
+"""The tokens of a decision, each as (choice point, option 0 or 1)."""
 TOLERANCE = 1e-9
 NOTES = (
     "value",
@@ -46,22 +49,32 @@ NOTES = (
     "share_behind",
     "greedy_q",
 )
-
-
 FORCED = -1
 
 
 @dataclass(frozen=True)
 class Path:
-    """One trajectory: per decision its tokens as (choice point, option 0 or 1), its state before, its reward.
+    """One trajectory: of each decision its tokens, its reward, the state before it, and who decided.
 
-    A token that had to come is (``FORCED``, 0). ``agents`` says who decided; empty = one agent.
+    A token that had to come is (``FORCED``, 0). ``chance`` is the probability of what the environment drew.
     """
 
-    steps: tuple[tuple[tuple[int, int], ...], ...]
-    states: tuple[str, ...]
-    rewards: tuple[float, ...]
+    steps: tuple[Step, ...] = ()
+    rewards: tuple[float, ...] = ()
+    states: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
+    chance: float = 1.0
+
+    def then(self, step: Step, reward: float, state: str = "", agent: str = "agent") -> Path:
+        """The same with one decision more."""
+        return Path(
+            (*self.steps, step), (*self.rewards, reward), (*self.states, state), (*self.agents, agent), self.chance
+        )
+
+    @property
+    def total(self) -> float:
+        """Its return."""
+        return sum(self.rewards)
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +87,19 @@ class SmallTask:
     seed: int
     paths: tuple[Path, ...]
     logit_D: np.ndarray
+    name: str = ""
 
     @property
     def probability_N(self) -> np.ndarray:
         """Probability of each trajectory ``[N]``; sums to 1."""
         p = self._odds()
-        return np.array(
-            [math.prod(float(p[d] if c else 1.0 - p[d]) for step in path.steps for d, c in step) for path in self.paths]
-        )
+        chosen = [[p[d] if option else 1.0 - p[d] for step in path.steps for d, option in step] for path in self.paths]
+        return np.array([path.chance * math.prod(own) for path, own in zip(self.paths, chosen, strict=True)])
+
+    @property
+    def odds_D(self) -> np.ndarray:
+        """Probability of option 1 at each choice point."""
+        return self._odds()[:FORCED]
 
     def _odds(self) -> np.ndarray:
         """Probability of option 1 at each choice point, and last (index ``FORCED``) of a token that had to come: 0."""
@@ -99,7 +117,7 @@ class SmallTask:
     @property
     def true_gradient_D(self) -> np.ndarray:
         """Gradient of the expected undiscounted return, ``[D]``, by summing over all trajectories."""
-        returns = np.array([sum(path.rewards) for path in self.paths])
+        returns = np.array([path.total for path in self.paths])
         score_ND = np.array([self.scores_KD(n).sum(axis=0) for n in range(len(self.paths))])
         return (self.probability_N * returns) @ score_ND
 
@@ -109,11 +127,10 @@ class SmallTask:
         Notes: the entropy of each token's choice; ``NOTES`` otherwise arbitrary (wrong on purpose), the same wherever
         the tokens so far are the same.
         """
-        p, tokens, past = self._odds(), self.paths[path], ()
+        p, one, past = self._odds(), self.paths[path], ()
         ep = Episode(f"task{self.seed}", group=group, id=id)
         entropy: list[float] = []
-        for t, (state, step, reward) in enumerate(zip(tokens.states, tokens.steps, tokens.rewards, strict=True)):
-            agent = tokens.agents[t] if tokens.agents else "agent"
+        for state, step, reward, agent in zip(one.states, one.steps, one.rewards, one.agents, strict=True):
             ep.observe(state, agent=agent)
             text = "stop" if step[0][1] else "ab"[step[1][1]]
             logp = [math.log(p[d] if option else 1.0 - p[d]) for d, option in step]
@@ -159,15 +176,13 @@ def small_task(seed: int, turns: int = 3) -> SmallTask:
     def grow(state: str, before: Path) -> None:
         go, way = choice_point(), choice_point()
         for text, tokens in (("stop", ((go, 1),)), ("a", ((go, 0), (way, 0))), ("b", ((go, 0), (way, 1)))):
-            path = Path(
-                (*before.steps, tokens), (*before.states, f"at {state}"), (*before.rewards, float(rng.normal()))
-            )
+            path = before.then(tokens, float(rng.normal()), f"at {state}")
             if text == "stop" or len(path.steps) == turns:
                 paths.append(path)
             else:
                 grow(state + text, path)
 
-    grow(".", Path((), (), ()))
+    grow(".", Path())
     return SmallTask(seed, tuple(paths), np.array(logits))
 
 
@@ -194,7 +209,7 @@ class GradientReport:
             group_size,
             relative_error=float(np.linalg.norm(expected - true_D)) / norm,
             scale=float(expected @ true_D) / norm**2,
-            cosine=float(expected @ true_D) / (norm * length) if length else 0.0,
+            cosine=float(expected @ true_D) / (norm * length) if length > 1e-12 else 0.0,
             variance=float(weight_N @ np.sum(estimate_ND**2, axis=1)) - length**2,
         )
 
@@ -206,16 +221,21 @@ class GradientReport:
         return "up to scale" if self.cosine >= 1.0 - TOLERANCE and self.scale > 0 else False
 
 
-@lru_cache(maxsize=32)
-def _all_groups(task: SmallTask, group_size: int) -> tuple[list[Episode], list[tuple[int, ...]], np.ndarray]:
-    """Every unordered group of trajectories, its episodes one after another, and its probability.
+def all_groups(task: SmallTask, group_size: int) -> tuple[list[tuple[int, ...]], np.ndarray]:
+    """Every unordered group of trajectories, by their numbers, and its probability.
 
     Unordered is enough: a rule must treat members alike in any order (``check_credit`` tests that).
     """
     groups = list(combinations_with_replacement(range(len(task.paths)), group_size))
     p = task.probability_N
     ways = [math.factorial(group_size) / math.prod(math.factorial(c) for c in Counter(g).values()) for g in groups]
-    weight = np.array([w * float(np.prod(p[list(g)])) for w, g in zip(ways, groups, strict=True)])
+    return groups, np.array([w * float(np.prod(p[list(g)])) for w, g in zip(ways, groups, strict=True)])
+
+
+@lru_cache(maxsize=32)
+def _group_episodes(task: SmallTask, group_size: int) -> tuple[list[Episode], list[tuple[int, ...]], np.ndarray]:
+    """The episodes of every group one after another; the groups and their probabilities."""
+    groups, weight = all_groups(task, group_size)
     once = [task.episode(n, group="", id="") for n in range(len(task.paths))]
     episodes = [copy(once[n]) for g in groups for n in g]  # many records of one content, which nobody changes
     for at, episode in enumerate(episodes):
@@ -251,7 +271,7 @@ def exact_gradient(
     if level not in ("token", "step"):
         raise BadInput("only token and step credit feed a policy gradient here", got=level, where="testing.exact")
     task = task or small_task(seed)
-    episodes, groups, weight = _all_groups(task, group_size)
+    episodes, groups, weight = _group_episodes(task, group_size)
     parts = [episodes[i : i + group_size] for i in range(0, len(episodes), group_size)] if batch else [episodes]
     credit = np.concatenate([_of_tokens(assign(part), level) for part in parts])
     if np.isnan(credit).any() and not partial:

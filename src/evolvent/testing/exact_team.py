@@ -16,18 +16,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations_with_replacement, product
-from typing import Any, Literal
+from functools import cached_property, lru_cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.testing.exact import GradientReport
+from evolvent.testing.exact import Critic, GradientReport, Path, SmallTask, all_groups
 
-Critic = Literal["wrong", "exact"]
 Pair = tuple[int, int]
 STATES, AGENTS = 4, 2
 _LEADS_TO = {(0, 0): 1, (0, 1): 2, (1, 0): 3}  # (1, 1) ends the attempt
@@ -58,11 +57,17 @@ class TeamGame:
         """The state before each step."""
         return [0, *(_LEADS_TO[pair] for pair in course[:-1])]
 
-    def probability(self, course: tuple[Pair, ...]) -> float:
-        """Probability of a course; they sum to 1."""
-        p = self.policy_ASN
-        steps = zip(self.states(course), course, strict=True)
-        return float(np.prod([p[i, s, pair[i]] for s, pair in steps for i in range(AGENTS)]))
+    @cached_property
+    def task(self) -> SmallTask:
+        """The courses as trajectories: choice point ``i * STATES + s`` is that of agent i in state s."""
+        paths: list[Path] = []
+        for course in self.courses:
+            path = Path()
+            for s, pair in zip(self.states(course), course, strict=True):
+                chosen = tuple((i * STATES + s, option) for i, option in enumerate(pair))
+                path = path.then(chosen, float(self.reward_SNN[(s, *pair)]))
+            paths.append(path)
+        return SmallTask(self.seed, tuple(paths), self.logit_AS.ravel())
 
     def value_S(self) -> np.ndarray:
         """Expected return to go from each state ``[S]``."""
@@ -76,22 +81,6 @@ class TeamGame:
         for pair, after in _LEADS_TO.items():
             q[(0, *pair)] += p[0, after] @ self.reward_SNN[after] @ p[1, after]
         return q
-
-    def true_gradient_AS(self) -> np.ndarray:
-        """Gradient of the expected return with respect to the logits."""
-        out = np.zeros((AGENTS, STATES))
-        for course in self.courses:
-            total = sum(self.reward_SNN[(s, *pair)] for s, pair in zip(self.states(course), course, strict=True))
-            out += self.probability(course) * total * self.scores_TAS(course).sum(axis=(0, 1))
-        return out
-
-    def scores_TAS(self, course: tuple[Pair, ...]) -> np.ndarray:
-        """``grad log pi`` of each agent at each step: ``[T, A, A, S]``, the last two are the parameters."""
-        p, out = self.policy_ASN, np.zeros((2, AGENTS, AGENTS, STATES))
-        for t, (s, pair) in enumerate(zip(self.states(course), course, strict=True)):
-            for i in range(AGENTS):
-                out[t, i, i, s] = pair[i] - p[i, s, 1]
-        return out
 
 
 @lru_cache(maxsize=16)
@@ -147,17 +136,16 @@ def exact_team_gradient(rule: Any, config: Any = None, *, seed: int = 0, critic:
         BadInput: a step that an agent took was not scored, or the rule asks for a column that the game lacks.
     """
     game = team_game(seed)
-    call = with_columns(rule, config)
-    estimates, weights = [], []
-    for pair in combinations_with_replacement(game.courses, 2):
-        rollout, more = columns(game, list(pair), critic)
+    call, estimates = with_columns(rule, config), list[np.ndarray]()
+    groups, weight_N = all_groups(game.task, 2)
+    for pair in groups:
+        rollout, more = columns(game, [game.courses[n] for n in pair], critic)
         credit = call(rollout, more).values("step")
         if np.isnan(credit[rollout.active_TBA]).any():
             raise BadInput("a step was not scored", got=int(np.isnan(credit).sum()), where="testing.exact_team")
-        scores = np.stack([game.scores_TAS(course) for course in pair], axis=1)  # T B A (A S)
-        estimates.append(np.einsum("tba,tbaxs->xs", np.nan_to_num(credit), scores).ravel() / 2)
-        weights.append((1 if pair[0] == pair[1] else 2) * game.probability(pair[0]) * game.probability(pair[1]))
-    return GradientReport.of(seed, 2, np.array(estimates), np.array(weights), game.true_gradient_AS().ravel())
+        own = [credit[: len(game.courses[n]), b].ravel() for b, n in enumerate(pair)]  # by step, then by agent
+        estimates.append(np.mean([x @ game.task.scores_KD(n) for x, n in zip(own, pair, strict=True)], axis=0))
+    return GradientReport.of(seed, 2, np.array(estimates), weight_N, game.task.true_gradient_D)
 
 
 def target_error(rule: Any, config: Any = None, *, seed: int = 0, critic: Critic = "wrong") -> float | None:
@@ -168,8 +156,8 @@ def target_error(rule: Any, config: Any = None, *, seed: int = 0, critic: Critic
     game = team_game(seed)
     call = with_columns(rule, config)
     total_AS, weight_S = np.zeros((AGENTS, STATES)), np.zeros(STATES)
-    for course in game.courses:
-        ledger, p = call(*columns(game, [course], critic)), game.probability(course)
+    for course, p in zip(game.courses, game.task.probability_N, strict=True):
+        ledger = call(*columns(game, [course], critic))
         if "step" not in ledger.targets:
             return None
         for t, s in enumerate(game.states(course)):

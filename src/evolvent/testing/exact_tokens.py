@@ -12,14 +12,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.episode import Episode
-from evolvent.testing.exact import FORCED, GradientReport, Path, SmallTask, configured, exact_gradient, small_task
+from evolvent.testing.exact import (
+    FORCED,
+    Critic,
+    GradientReport,
+    Path,
+    SmallTask,
+    Step,
+    configured,
+    exact_gradient,
+    small_task,
+)
 
-Critic = Literal["wrong", "exact"]
 Prefix = tuple[int, ...]
 _AGENTS = ("solver", "checker")
 
@@ -35,14 +44,9 @@ def team_task(seed: int) -> SmallTask:
         logits.append(float(rng.normal(scale=0.7)))
         return len(logits) - 1
 
-    def extended(path: Path, step: tuple[tuple[int, int], ...]) -> Path:
+    def extended(path: Path, step: Step) -> Path:
         state = "/".join("".join(str(option) for _, option in tokens) for tokens in path.steps)
-        return Path(
-            (*path.steps, step),
-            (*path.states, f"after {state}"),
-            (*path.rewards, float(rng.normal())),
-            (*path.agents, _AGENTS[len(path.steps) % 2]),
-        )
+        return path.then(step, float(rng.normal()), f"after {state}", _AGENTS[len(path.steps) % 2])
 
     def turn(path: Path) -> None:
         first, second = choice_point(), choice_point()
@@ -55,7 +59,7 @@ def team_task(seed: int) -> SmallTask:
             else:
                 turn(more)
 
-    turn(Path((), (), (), ()))
+    turn(Path())
     return SmallTask(seed, tuple(paths), np.array(logits))
 
 

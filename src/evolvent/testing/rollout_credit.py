@@ -9,9 +9,8 @@ import numpy as np
 
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
-from evolvent.testing._broken import broken
-from evolvent.testing.exact import finding
-from evolvent.testing.exact_team import Critic, measure_team, target_error, with_columns
+from evolvent.testing._broken import broken, check_claim, claims
+from evolvent.testing.exact_team import measure_team, target_error, with_columns
 
 
 def sample_rollout(steps: int = 7, batch: int = 3, agents: int = 2, seed: int = 0) -> tuple[Rollout, dict[str, Any]]:
@@ -41,17 +40,9 @@ def check_rollout_rule(rule: Any, config: Any = None) -> list[str]:
         check(rule, config)
         done.append(check.__name__.strip("_"))
     if config is None:
-        claims: list[tuple[Critic, Any, Any]] = [("wrong", None, rule.UNBIASED)]
-        claims.extend(("wrong", *claim) for claim in getattr(rule, "CLAIMS", ()))
-        claims.extend(("exact", *claim) for claim in getattr(rule, "CLAIMS_EXACT_CRITIC", ()))
-        for critic, settings, claim in claims:
-            reports = measure_team(rule, settings, critic=critic)
-            found = finding(reports)
-            if found != claim or type(found) is not type(claim):
-                worst = min(reports, key=lambda r: (r.cosine, -r.relative_error))
-                expected = f"{claim} ({settings}, {critic} critic)"
-                broken(rule, "the exact gradient is not what is declared", f"{found}: {worst}", expected)
-            off = target_error(rule, settings, critic=critic) if found is True else None
+        for critic, settings, claim in claims(rule):
+            check_claim(rule, measure_team(rule, settings, critic=critic), critic, settings, claim)
+            off = target_error(rule, settings, critic=critic) if claim is True else None
             if off is not None and off > 1e-9:
                 expected = f"the values of the states, where the gradient is exact ({settings}, {critic} critic)"
                 broken(rule, "the critic's targets are not true on average", f"off by {off:.3g}", expected)
