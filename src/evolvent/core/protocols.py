@@ -5,13 +5,13 @@ Anything outside the library proves itself with ``evolvent.testing``; nothing in
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError
 
 if TYPE_CHECKING:
     from evolvent.core.episode import Episode
@@ -222,6 +222,20 @@ class Engine(Protocol):
     def __call__(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion a request."""
         ...
+
+
+Player: TypeAlias = "Generator[Request, Completion, Episode]"
+"""An attempt that asks for each decision, is sent its completion, and returns its record."""
+
+
+def advance(player: Player, said: Completion | None) -> Request | Episode | EnvError:
+    """What a player asks next, how its attempt ended, or how its environment broke; ``None`` begins it."""
+    try:
+        return next(player) if said is None else player.send(said)
+    except StopIteration as done:
+        return done.value
+    except EnvError as error:
+        return error
 
 
 class Renderer(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Plain:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._commands: dict[str, np.ndarray] = {}
+        self._encode = cache(model.encode)  # of commands, which come again
 
     def first(self, env: Env, turn: Turn, examples: str = "") -> np.ndarray:
         """Instructions, examples and situation."""
@@ -51,7 +52,7 @@ class Plain:
 
     def command(self, text: str) -> np.ndarray:
         """The action after a space."""
-        return _remembered(self._commands, self._model, f" {text}")
+        return self._encode(f" {text}")
 
     def plain(self, text: str) -> np.ndarray:
         """The tokens of a text at its beginning."""
@@ -67,7 +68,7 @@ class Chat:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._commands: dict[str, np.ndarray] = {}
+        self._encode = cache(model.encode)  # of commands, which come again
 
     def first(self, env: Env, turn: Turn, examples: str = "") -> np.ndarray:
         """The system's and the user's message, open for the assistant's; examples stand before the situation."""
@@ -85,7 +86,7 @@ class Chat:
 
     def command(self, text: str) -> np.ndarray:
         """The action as it is."""
-        return _remembered(self._commands, self._model, text)
+        return self._encode(text)
 
     def plain(self, text: str) -> np.ndarray:
         """The text as the user's message."""
@@ -119,9 +120,3 @@ def _user(text: str) -> dict[str, str]:
 
 def _messages(instructions: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": instructions.strip()}] if instructions.strip() else []
-
-
-def _remembered(known: dict[str, np.ndarray], model: Any, text: str) -> np.ndarray:
-    if text not in known:
-        known[text] = model.encode(text)
-    return known[text]

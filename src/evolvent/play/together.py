@@ -8,19 +8,18 @@ numbers do not depend on who waited together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from threading import Semaphore
 
 from evolvent.core.calls import spawn
 from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
-from evolvent.core.protocols import Completion, Engine, Request
+from evolvent.core.protocols import Completion, Engine, Request, advance
+from evolvent.core.protocols import Player as Player
 
 PATIENCE_S = 0.01
 """How long the model waits, once somebody asks, for others to ask too: a batch costs little more than one."""
-
-Player = Generator[Request, Completion, Episode]
 
 
 def run_players(
@@ -49,19 +48,19 @@ def run_players(
     running: dict[Future[Request | Episode | EnvError], int] = {}
     finished, places = 0, Semaphore(max(1, workers or len(players)))
 
-    def advance(player: Player, completion: Completion | None) -> Request | Episode | EnvError:
+    def advance_in_place(player: Player, completion: Completion | None) -> Request | Episode | EnvError:
         with places:
-            return _advance(player, completion)
+            return advance(player, completion)
 
     try:
         while sent or running:
             if workers or overlap:
-                running |= {spawn(advance, players[i], completion): i for i, completion in sent.items()}
+                running |= {spawn(advance_in_place, players[i], completion): i for i, completion in sent.items()}
                 wait(running, return_when=FIRST_COMPLETED if workers else ALL_COMPLETED)
                 ready, _ = wait(running, timeout=PATIENCE_S if workers else 0)
                 moved = {running.pop(future): future.result() for future in ready}
             else:
-                moved = {i: _advance(players[i], completion) for i, completion in sent.items()}
+                moved = {i: advance(players[i], completion) for i, completion in sent.items()}
             requests: dict[int, Request] = {}
             for i in sorted(moved):
                 outcome = moved[i]
@@ -76,12 +75,3 @@ def run_players(
         wait(running)  # nobody is left at work in what is closed now; Ctrl-C waits for nobody
         raise
     return [result for result in results if result is not None]
-
-
-def _advance(player: Player, completion: Completion | None) -> Request | Episode | EnvError:
-    try:
-        return next(player) if completion is None else player.send(completion)
-    except StopIteration as done:
-        return done.value
-    except EnvError as error:
-        return error

@@ -71,14 +71,6 @@ class Workflow:
         """The same, with an agent that answers with the frozen base."""
         return Workflow(tuple(replace(m, adapter=None) if m.name == name else m for m in self.members))
 
-    def depends(self, i: str, j: str) -> bool:
-        """D(i, j): whether agent j reads what agent i said in this turn."""
-        return i in self.visible(j)
-
-    def visible(self, name: str) -> tuple[str, ...]:
-        """Whose words of this turn an agent reads."""
-        return self.member(name).reads
-
     def member(self, name: str) -> Member:
         """The agent of that name."""
         return next(member for member in self.members if member.name == name)

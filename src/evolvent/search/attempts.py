@@ -9,7 +9,7 @@ engine that keeps prompts evaluates of a child what its parent had not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
@@ -18,7 +18,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.core.protocols import Completion, Engine, Prompt, Request, cut
+from evolvent.core.protocols import Completion, Engine, Player, Prompt, Request, advance, cut
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.selection import mean_likelihoods, softmax
@@ -27,7 +27,6 @@ from evolvent.search.search import Moves, State
 from evolvent.search.tree import Tree
 
 Unit = Literal["answer", "line", "token"]
-Player = Generator[Request, Completion, Episode]
 Start = Callable[..., Player]
 """``start(limit, ask="")`` begins an attempt, the same each time, and may break off the one begun before (one world is
 enough for a task); ``limit`` limits its decisions, 0 = not, ``ask`` is answered before the first of them."""
@@ -123,7 +122,7 @@ class Attempts:
         """Attempts from ``root``, a twin of a task's, begin with one decision more: the answer to ``text``."""
         self._asked[root] = text
         player = self._begin(root)
-        self._went(root, player, _next(player, None))
+        self._went(root, player, advance(player, None))
 
     def enter(self, nodes: Sequence[int]) -> list[float | None]:
         """See ``Space``."""
@@ -327,7 +326,7 @@ class Attempts:
             return None
         if above < 0:
             player = self._begin(node)
-            return self._went(node, player, _next(player, None))
+            return self._went(node, player, advance(player, None))
         origin, said = self._places[above], self.said(node)
         assert origin.asks is not None
         if not self._ends(above, said):
@@ -339,12 +338,12 @@ class Attempts:
         waits, player = self._live.pop(int(self.tree.task[node]), (-1, None))
         if player is None or waits != origin.begun:
             return self._went(node, *self._replayed(node, answers))
-        return self._went(node, player, _next(player, self._whole(answers[-1], origin.asks.stop)))
+        return self._went(node, player, advance(player, self._whole(answers[-1], origin.asks.stop)))
 
     def _replayed(self, node: int, answers: Sequence[Sequence[Completion]], limit: int = 0) -> tuple[Player, Any]:
         """A player after these answers, and what it asks then, or its episode."""
         player = self._begin(self.tree.path(node)[0], limit)
-        outcome = _next(player, None)
+        outcome = advance(player, None)
         for answer in answers:
             if isinstance(outcome, EnvError):
                 break
@@ -355,7 +354,7 @@ class Attempts:
                     where="search",
                     do="search where the world depends on the task and its seed alone",
                 )
-            outcome = _next(player, self._whole(answer, outcome.stop))
+            outcome = advance(player, self._whole(answer, outcome.stop))
         return player, outcome
 
     def _begin(self, root: int, limit: int = 0) -> Player:
@@ -396,15 +395,6 @@ class Attempts:
         """What stopped a piece; where nobody says, the end of its line."""
         known = said.stopped is not None or self.unit != "line" or said.finish != "stop"
         return said.stopped or "" if known else "\n"
-
-
-def _next(player: Player, said: Completion | None) -> Request | Episode | EnvError:
-    try:
-        return next(player) if said is None else player.send(said)
-    except StopIteration as done:
-        return done.value
-    except EnvError as error:
-        return error
 
 
 def _mean_logp(said: Completion) -> float:

@@ -14,25 +14,8 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.errors import BadInput
 
-_COLUMNS = {
-    "parent": (np.int32, -1),
-    "first": (np.int32, -1),
-    "width": (np.int32, 0),
-    "task": (np.int32, -1),
-    "depth": (np.int32, 0),
-    "state": (np.int32, -1),
-    "tokens": (np.int32, 0),
-    "visits": (np.int64, 0),
-    "total": (np.float64, 0.0),
-    "taken": (np.int64, 0),
-    "pending": (np.int32, 0),
-    "prior": (np.float64, 1.0),
-    "value": (np.float64, 0.0),
-    "reward": (np.float64, np.nan),
-    "entered": (np.bool_, False),
-    "terminal": (np.bool_, False),
-    "dead": (np.bool_, False),
-}
+_EMPTY = {"parent": -1, "first": -1, "task": -1, "state": -1, "prior": 1.0, "reward": np.nan}
+"""What a new node has in a column; elsewhere 0."""
 
 
 class Tree:
@@ -55,23 +38,10 @@ class Tree:
         least: of each task, the least that a state was judged to be worth, at most 0: what is lost is worth as much.
     """
 
-    parent: np.ndarray
-    first: np.ndarray
-    width: np.ndarray
-    task: np.ndarray
-    depth: np.ndarray
-    state: np.ndarray
-    tokens: np.ndarray
-    visits: np.ndarray
-    total: np.ndarray
-    taken: np.ndarray
-    pending: np.ndarray
-    prior: np.ndarray
-    value: np.ndarray
-    reward: np.ndarray
-    entered: np.ndarray
-    terminal: np.ndarray
-    dead: np.ndarray
+    parent = first = width = task = depth = state = tokens = pending = np.zeros(0, np.int32)
+    visits = taken = np.zeros(0, np.int64)
+    total = prior = value = reward = np.zeros(0)
+    entered = terminal = dead = np.zeros(0, np.bool_)
 
     def __init__(self, tasks: int, *, virtual_loss: float = 1.0) -> None:
         if tasks < 1:
@@ -203,11 +173,11 @@ class Tree:
         new = np.arange(self.n, self.n + count)
         if self.n + count > self._room:
             room = max(256, 2 * self._room, self.n + count)
-            for name, (kind, empty) in _COLUMNS.items():
-                column = np.full(room, empty, kind)
-                if self.n:
+            for name, none in vars(Tree).items():
+                if isinstance(none, np.ndarray):
+                    column = np.full(room, _EMPTY.get(name, 0), none.dtype)
                     column[: self.n] = getattr(self, name)[: self.n]
-                setattr(self, name, column)
+                    setattr(self, name, column)
             self._room = room
         self.n += count
         self.state[new] = new

@@ -208,22 +208,15 @@ class Rollouts:
 
 def mixture(*parts: tuple[float, Value]) -> Value:
     """A weighted sum of values."""
-    return _Mixture(parts)
 
+    def value(states: Sequence[State]) -> np.ndarray:
+        return np.sum([weight * judged(part, states) for weight, part in parts], axis=0)
 
-@dataclass(frozen=True)
-class _Mixture:
-    parts: tuple[tuple[float, Value], ...]
+    def begin(search: Search) -> None:
+        for _, part in parts:
+            if (begins := getattr(part, "begin", None)) is not None:
+                begins(search)
 
-    @property
-    def __name__(self) -> str:
-        return " + ".join(f"{weight:g} {getattr(v, '__name__', type(v).__name__)}" for weight, v in self.parts)
-
-    def begin(self, search: Search) -> None:
-        """Tell those that want to know what they judge in."""
-        for _, part in self.parts:
-            if (begin := getattr(part, "begin", None)) is not None:
-                begin(search)
-
-    def __call__(self, states: Sequence[State]) -> np.ndarray:
-        return np.sum([weight * judged(part, states) for weight, part in self.parts], axis=0)
+    value.__name__ = " + ".join(f"{weight:g} {getattr(v, '__name__', type(v).__name__)}" for weight, v in parts)
+    value.begin = begin  # pyright: ignore[reportFunctionMemberAccess]
+    return value
