@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import threading
@@ -101,7 +100,7 @@ class Guest:
     def output(self) -> tuple[str, str]:
         """What it has written to standard output and standard error."""
         self._program.wait(time.monotonic())
-        return tuple(bytes(b).decode("utf-8", "replace") for b in (self._program.out, self._program.err))  # type: ignore[return-value]
+        return self._program.text
 
     def close(self) -> None:
         """End it; nothing of it stays."""
@@ -189,11 +188,9 @@ class Guest:
         program.wait(time.monotonic() + 5.0)
         if program.error or not program.end:
             return self._end("harness", "the sandbox failed", got=program.error)
-        code = os.waitstatus_to_exitcode(program.end["end"])
-        tail = program.err.decode("utf-8", "replace")
-        status, _ = verdict(program, code if code >= 0 else None, -code if code < 0 else None, tail, full="")
+        status, _ = verdict(program)
         if status in ("ok", "failed"):
-            return self._end("exited", "the program ended by itself", got=f"exit code {code}")
+            return self._end("exited", "the program ended by itself", got=f"exit code {program.exit[0]}")
         return self._end(status, f"the program was ended: {status}")
 
     def _end(self, kind: str, what: str, **more: Any) -> GuestError:

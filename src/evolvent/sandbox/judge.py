@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -144,7 +143,7 @@ def judge(
         else:
 
             def asked(some: list[Case]) -> Iterator[Outcome]:
-                return iter(_Calls(used, files, module, limits, tolerance).all(function, some, patient))
+                return iter(_called(lambda: used.open(files, module, limits), function, some, tolerance, patient))
 
             # hidden inputs go to a process of their own: what an answer to a shown case tells cannot hold them
             by_kind = {hidden: asked([case for case in checked if case.hidden == hidden]) for hidden in (False, True)}
@@ -152,37 +151,29 @@ def judge(
     return Verdict(tuple(outcomes), used.mechanism.name)
 
 
-class _Calls:
+def _called(
+    start: Callable[[], Guest], function: str, cases: Sequence[Case], tolerance: float, patient: bool
+) -> list[Outcome]:
     """Calls of one program, in a new process after one that has ended."""
-
-    def __init__(
-        self, sandbox: Sandbox, files: Mapping[str, str | bytes], module: str, limits: Limits, tolerance: float
-    ) -> None:
-        self.open = partial(sandbox.open, files, module, limits)
-        self.tolerance = tolerance
-
-    def all(self, function: str, cases: Sequence[Case], patient: bool) -> list[Outcome]:
-        guest: Guest | None = None
-        outcomes: list[Outcome] = []
-        try:
-            for case in cases:
+    guest: Guest | None = None
+    outcomes: list[Outcome] = []
+    try:
+        for case in cases:
+            try:
                 if guest is None or guest.over:
-                    try:
-                        guest = self.open()
-                    except GuestError as error:  # it cannot be imported: the other cases will do no better
-                        return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
-                try:
-                    got = guest.call(function, *case.inputs)
-                except GuestError as error:
-                    outcomes.append(_failed(case, error))
-                    if error.kind == "time" and not patient:
-                        return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
-                    continue
-                outcomes.append(_compared(case, got, lambda a, b, case=case: same(a, b, near(case, self.tolerance))))
-        finally:
-            if guest is not None:
-                guest.close()
-        return outcomes
+                    guest = None
+                    guest = start()
+                got = guest.call(function, *case.inputs)
+            except GuestError as error:
+                if guest is None or (error.kind == "time" and not patient):  # the other cases will do no better
+                    return outcomes + [_failed(other, error) for other in cases[len(outcomes) :]]
+                outcomes.append(_failed(case, error))
+            else:
+                outcomes.append(_compared(case, got, lambda a, b, case=case: same(a, b, near(case, tolerance))))
+    finally:
+        if guest is not None:
+            guest.close()
+    return outcomes
 
 
 def _run(

@@ -14,6 +14,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.sandbox import settings
 from evolvent.sandbox.jail import kernel
+from evolvent.sandbox.jail.landlock import abi
 from evolvent.sandbox.process import Program, SandboxError, Server
 from evolvent.sandbox.result import Limits, NoSandbox
 
@@ -65,7 +66,7 @@ class Mechanism:
         return self.name != UNSAFE
 
     def settings(
-        self, profile: str, *, packages: Sequence[str], preload: Sequence[str], read: Sequence[str]
+        self, profile: str, *, packages: Sequence[str] = (), preload: Sequence[str] = (), read: Sequence[str] = ()
     ) -> dict[str, Any]:
         """What a server is given."""
         if not self.confines:
@@ -112,7 +113,7 @@ def problem(mechanism: Mechanism, profile: str) -> str:
 
 
 def _trial(mechanism: Mechanism, profile: str, code: str) -> Program:
-    server = Server(mechanism.settings(profile, packages=(), preload=(), read=()))
+    server = Server(mechanism.settings(profile))
     try:
         program = Program(server.slot(), Limits(wall=30.0, cpu=20.0), {})
         try:
@@ -127,13 +128,10 @@ def _trial(mechanism: Mechanism, profile: str, code: str) -> Program:
 
 def candidates(landlock_abi: int | None = None) -> list[Mechanism]:
     """What could be used on this kind of machine, strongest first."""
-    if not sys.platform.startswith("linux"):
+    if not sys.platform.startswith("linux") or not kernel.NUMBERS:
         return []
-    if not kernel.NUMBERS:
-        return []
-    newest = settings.landlock_abi()
-    abi = newest if landlock_abi is None else min(landlock_abi, newest)
-    return [Mechanism("own+ns", namespaces=True, landlock=abi), Mechanism("own", landlock=abi)]
+    newest = min(abi(), 7 if landlock_abi is None else landlock_abi, 7)
+    return [Mechanism("own+ns", namespaces=True, landlock=newest), Mechanism("own", landlock=newest)]
 
 
 def choose(name: str, profile: str, landlock_abi: int | None = None) -> Mechanism:

@@ -7,10 +7,8 @@ of one expression changes one line. Whether a fault is one is for tests to say: 
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from evolvent.core.errors import BadInput
 
@@ -48,7 +46,6 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.LShift: ast.RShift,
     ast.RShift: ast.LShift,
 }
-_Change = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
@@ -98,16 +95,13 @@ def rewritten(source: str) -> list[Mutant]:
     return _changed(source, _rewritings)
 
 
-def _changed(source: str, ways: Callable[[ast.AST], Iterator[tuple[str, _Change]]]) -> list[Mutant]:
+def _changed(source: str, ways: Callable[[ast.AST], Iterator[str]]) -> list[Mutant]:
+    """``ways`` changes a node in one way after another, and takes each back before the next."""
     tree, lines, found = _parsed(source), source.splitlines(), list[Mutant]()
     seen = {source.strip()}
-    for at, node in enumerate(ast.walk(tree)):
-        for number in range(sum(1 for _ in ways(node))):
-            other = copy.deepcopy(tree)
-            place = next(n for i, n in enumerate(ast.walk(other)) if i == at)
-            what, change = list(ways(place))[number]
-            change(place)
-            text = ast.unparse(ast.fix_missing_locations(other))
+    for node in list(ast.walk(tree)):
+        for what in ways(node):
+            text = ast.unparse(ast.fix_missing_locations(tree))
             rows = text.splitlines()
             differ = [i for i, (a, b) in enumerate(zip(lines, rows, strict=False)) if a != b]
             if len(rows) == len(lines) and len(differ) == 1 and text not in seen:
@@ -116,61 +110,60 @@ def _changed(source: str, ways: Callable[[ast.AST], Iterator[tuple[str, _Change]
     return sorted(found, key=lambda mutant: mutant.line)
 
 
-def _faults(node: ast.AST) -> Iterator[tuple[str, _Change]]:
+def _with(node: ast.AST, what: str, **fields: object) -> Iterator[str]:
+    """A node with other fields for a moment."""
+    old = {name: getattr(node, name) for name in fields}
+    vars(node).update(fields)
+    yield what
+    vars(node).update(old)
+
+
+def _faults(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Compare) and type(node.ops[0]) in _COMPARE:
-        yield "comparison", lambda n: n.ops.__setitem__(0, _COMPARE[type(n.ops[0])]())
+        yield from _with(node, "comparison", ops=[_COMPARE[type(node.ops[0])](), *node.ops[1:]])
         if isinstance(node.ops[0], ast.Lt | ast.LtE | ast.Gt | ast.GtE):
-            yield "comparison", lambda n: n.ops.__setitem__(0, _OTHER_SIDE[type(n.ops[0])]())
+            yield from _with(node, "comparison", ops=[_OTHER_SIDE[type(node.ops[0])](), *node.ops[1:]])
     elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _ARITHMETIC:
-        yield "operator", lambda n: setattr(n, "op", _ARITHMETIC[type(n.op)]())
+        yield from _with(node, "operator", op=_ARITHMETIC[type(node.op)]())
     elif isinstance(node, ast.BoolOp):
-        yield "and, or", lambda n: setattr(n, "op", ast.Or() if isinstance(n.op, ast.And) else ast.And())
+        yield from _with(node, "and, or", op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
     elif isinstance(node, ast.Constant) and type(node.value) is int:
-        yield "number", lambda n: setattr(n, "value", n.value + 1)
+        yield from _with(node, "number", value=node.value + 1)
         if node.value > 0:
-            yield "number", lambda n: setattr(n, "value", n.value - 1)
+            yield from _with(node, "number", value=node.value - 1)
     elif isinstance(node, ast.Constant) and type(node.value) is bool:
-        yield "truth", lambda n: setattr(n, "value", not n.value)
+        yield from _with(node, "truth", value=not node.value)
     elif isinstance(node, ast.If | ast.While):
-        yield "condition", lambda n: setattr(n, "test", ast.UnaryOp(ast.Not(), n.test))
+        yield from _with(node, "condition", test=ast.UnaryOp(ast.Not(), node.test))
     elif isinstance(node, ast.Return) and node.value is not None:
-        yield "nothing returned", lambda n: setattr(n, "value", ast.Constant(None))
-    for name in ("body", "orelse"):
-        body = getattr(node, name, None)
-        for i, statement in enumerate(body if isinstance(body, list) else []):
-            if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
-                yield "left out", lambda n, name=name, i=i: getattr(n, name).__setitem__(i, ast.Pass())
-            elif isinstance(statement, ast.Break | ast.Continue):
-                turned = ast.Continue if isinstance(statement, ast.Break) else ast.Break
-                yield "loop", lambda n, name=name, i=i, turned=turned: getattr(n, name).__setitem__(i, turned())
+        yield from _with(node, "nothing returned", value=ast.Constant(None))
+    for name, before, statement, behind in _statements(node):
+        if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr):
+            yield from _with(node, "left out", **{name: [*before, ast.Pass(), *behind]})
+        elif isinstance(statement, ast.Break | ast.Continue):
+            turned = ast.Continue() if isinstance(statement, ast.Break) else ast.Break()
+            yield from _with(node, "loop", **{name: [*before, turned, *behind]})
 
 
-def _rewritings(node: ast.AST) -> Iterator[tuple[str, _Change]]:
+def _rewritings(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OTHER_SIDE:
-        yield "sides swapped", _swap_sides
+        turned = _OTHER_SIDE[type(node.ops[0])]()
+        yield from _with(node, "sides swapped", left=node.comparators[0], comparators=[node.left], ops=[turned])
     elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
-        yield "terms swapped", _swap_terms
+        yield from _with(node, "terms swapped", left=node.right, right=node.left)
+    for name, before, statement, behind in _statements(node):
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            value = ast.BinOp(ast.Name(statement.target.id, ast.Load()), statement.op, statement.value)
+            whole = ast.Assign([ast.Name(statement.target.id, ast.Store())], value)
+            yield from _with(node, "written out", **{name: [*before, whole, *behind]})
+
+
+def _statements(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt], ast.stmt, list[ast.stmt]]]:
+    """Each statement inside a node: the field in which it stands, what stands before it there, and what behind."""
     for name in ("body", "orelse"):
         body = getattr(node, name, None)
         for i, statement in enumerate(body if isinstance(body, list) else []):
-            if isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-                yield "written out", lambda n, name=name, i=i: _write_out(getattr(n, name), i)
-
-
-def _swap_sides(node: ast.Compare) -> None:
-    node.left, node.comparators = node.comparators[0], [node.left]
-    node.ops = [_OTHER_SIDE[type(node.ops[0])]()]
-
-
-def _swap_terms(node: ast.BinOp) -> None:
-    node.left, node.right = node.right, node.left
-
-
-def _write_out(body: list[ast.stmt], i: int) -> None:
-    old = body[i]
-    assert isinstance(old, ast.AugAssign) and isinstance(old.target, ast.Name)
-    value = ast.BinOp(ast.Name(old.target.id, ast.Load()), old.op, old.value)
-    body[i] = ast.Assign([ast.Name(old.target.id, ast.Store())], value)
+            yield name, body[:i], statement, body[i + 1 :]
 
 
 def _parsed(source: str) -> ast.Module:

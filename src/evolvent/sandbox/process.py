@@ -227,6 +227,17 @@ class Program:
             while self._read(fd):
                 pass
 
+    @property
+    def text(self) -> tuple[str, str]:
+        """Its output and its errors so far; what is no UTF-8 is replaced."""
+        return self.out.decode("utf-8", "replace"), self.err.decode("utf-8", "replace")
+
+    @property
+    def exit(self) -> tuple[int | None, int | None]:
+        """Exit code and signal of a program that has ended; one of them is ``None``."""
+        code = os.waitstatus_to_exitcode(self.end["end"])
+        return (code, None) if code >= 0 else (None, -code)
+
     def finish(self) -> str:
         """Close everything; returns what went wrong on our side."""
         for fd in self._pipes:
@@ -272,9 +283,9 @@ def _sealed(content: bytes) -> int:
     return fd
 
 
-def verdict(program: Program, code: int | None, number: int | None, err: str, full: str) -> tuple[str, str]:
-    """Status of a program that has ended, and the limit that was passed."""
-    end, limits = program.end, program.limits
+def verdict(program: Program, full: str = "") -> tuple[str, str]:
+    """Status of a program that has ended, and the limit that was passed; ``full``: of what its folder has no more."""
+    end, limits, (code, number) = program.end, program.limits, program.exit
     if program.limit:
         return program.limit, program.limit
     if end["limit"] == "stop" or program.stopped.is_set():
@@ -285,7 +296,7 @@ def verdict(program: Program, code: int | None, number: int | None, err: str, fu
     elif not limit and number == signal.SIGXFSZ:
         limit = "file"
     elif not limit and code != 0:
-        last = err.rstrip().rpartition("\n")[2]
+        last = program.text[1].rstrip().rpartition("\n")[2]
         if full or "No space left on device" in last:
             limit = full or "disk"
         elif last.startswith("MemoryError") or any(word in last for word in _NO_MEMORY):

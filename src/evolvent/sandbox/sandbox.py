@@ -210,28 +210,25 @@ class Sandbox:
             if order.cancelled or program.stopped.is_set():  # before it ran
                 program.stop()
             program.wait()
-            full = _full(program.slot.work, order.limits) if program.end else ""
-            files, left = collected(program, order.collect, order.limits) if program.end else ({}, [])
+            files, left, full = dict[str, bytes](), list[str](), ""
+            if program.end:
+                full = _full(program.slot.work, order.limits)
+            if program.end and order.collect:
+                most = min(order.limits.inodes, _FILES)
+                files, left = tree.take(program.slot.work, order.collect, order.limits.disk, most)
         finally:
             error = program.finish()
-        return self._result(program, error, (files, left, full))
-
-    def _result(self, program: Program, error: str, found: tuple[dict[str, bytes], list[str], str]) -> Result:
-        end, (files, left, full) = program.end, found
-        out, err = program.out.decode("utf-8", "replace"), program.err.decode("utf-8", "replace")
+        end = program.end
         if error or not end:
             status, limit, code, number = "harness", "", None, None
             error = error or "the slot did not report an end"
         else:
-            code = os.waitstatus_to_exitcode(end["end"])
-            code, number = (code, None) if code >= 0 else (None, -code)
-            status, limit = verdict(program, code, number, err, full)
+            (status, limit), (code, number) = verdict(program, full), program.exit
         return Result(
             status,
             code,
             number,
-            out,
-            err,
+            *program.text,
             files,
             end.get("seconds", 0.0),
             end.get("cpu", 0.0),
@@ -360,11 +357,6 @@ def _checked(files: Mapping[str, str | bytes], limits: Limits) -> dict[str, byte
 def _bytes(text: str | bytes) -> bytes:
     """Text as UTF-8; a lone surrogate, which a model may write, stays what it is: no UTF-8, as Python will say."""
     return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else bytes(text)
-
-
-def collected(program: Program, patterns: Sequence[str], limits: Limits) -> tuple[dict[str, bytes], list[str]]:
-    """Files of a program that has ended."""
-    return tree.take(program.slot.work, patterns, limits.disk, min(limits.inodes, _FILES)) if patterns else ({}, [])
 
 
 def _full(work: int, limits: Limits) -> str:

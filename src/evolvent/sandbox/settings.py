@@ -22,7 +22,6 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.sandbox.jail import kernel
-from evolvent.sandbox.jail.landlock import abi
 from evolvent.sandbox.jail.namespaces import ZERO
 from evolvent.sandbox.result import Limits, NoSandbox
 
@@ -82,13 +81,15 @@ def settings(
     rules += [[path, "l"] for path in sites]
     unreachable = [path for path in (*python, *sites) if uids is not None and not namespaces and not _open_to_all(path)]
     base = _base(rooted=uids is not None)  # after everything that may be refused
+    root = os.path.join(base, "root")
+    os.mkdir(root, 0o755)
     return {
         "profile": profile,
         "confined": True,
         "namespaces": namespaces,
         "abi": landlock,
         "base": base,
-        "root": _sub(base),
+        "root": root,
         "rules": rules,
         "visible": sorted(
             {p for path in (*_DEVICES, ZERO, *shown) for p in _with_links(path)}, key=lambda p: (p.count("/"), p)
@@ -268,18 +269,7 @@ def _sweep(place: str) -> None:
                     os.close(held)
 
 
-def _sub(base: str) -> str:
-    path = os.path.join(base, "root")
-    os.mkdir(path, 0o755)
-    return path
-
-
 def _open_to_all(path: str) -> bool:
     """Whether every user can enter a folder (or read a file) along its whole path."""
     real = Path(os.path.realpath(path))
     return all(part.stat().st_mode & 0o001 for part in (real if real.is_dir() else real.parent, *real.parents))
-
-
-def landlock_abi() -> int:
-    """The newest Landlock ABI that both the kernel and we know."""
-    return min(abi(), 7) if kernel.NUMBERS else 0

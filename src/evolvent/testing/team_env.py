@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -13,20 +13,7 @@ from evolvent.core.team import Frame, TeamEnv, TeamSpec, parts_differ
 from evolvent.envs.promises import Promise
 
 Make = Callable[[int], TeamEnv]
-_COLUMNS = (
-    "obs_BAD",
-    "reward_BA",
-    "terminated_B",
-    "truncated_B",
-    "available_BAN",
-    "active_BA",
-    "state_BS",
-    "final_obs_BAD",
-    "final_state_BS",
-    "final_available_BAN",
-    "final_active_BA",
-    "part_BAR",
-)
+_COLUMNS = tuple(column.name for column in fields(Frame) if column.name != "info")
 _MASKS = ("terminated_B", "truncated_B", "available_BAN", "active_BA")
 
 

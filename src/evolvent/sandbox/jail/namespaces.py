@@ -8,7 +8,7 @@ import signal
 import struct
 from collections.abc import Iterable
 
-from .kernel import LIBC, JailError, syscall
+from .kernel import LIBC, JailError, checked, syscall
 
 WORK = "/w"
 ZERO, _ZEROS = "/dev/zero", "/dev/full"
@@ -45,9 +45,8 @@ def fork() -> int:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     encoded = [None if word is None else word.encode() for word in (source, target, kind)]
-    if LIBC.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode()) != 0:
-        error = ctypes.get_errno()
-        raise JailError(error, f"mount {source} on {target}: {os.strerror(error)}")
+    mounted = LIBC.mount(*encoded, ctypes.c_ulong(flags), None if data is None else data.encode())
+    checked(mounted, f"mount {source} on {target}")
 
 
 def _harden(path: str, attributes: int, *, recursive: bool) -> None:
@@ -95,11 +94,10 @@ def build(
         proc, mounted = os.open(place + "/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), True
     os.chdir(place)
     syscall("pivot_root", b".", b".")
-    if LIBC.umount2(b".", _DETACH) != 0:
-        raise JailError(ctypes.get_errno(), "the old root stays mounted")
+    checked(LIBC.umount2(b".", _DETACH), "the old root stays mounted")
     if not proc_stays:
-        if mounted and LIBC.umount2(b"/proc", _DETACH) != 0:
-            raise JailError(ctypes.get_errno(), "/proc stays mounted")
+        if mounted:
+            checked(LIBC.umount2(b"/proc", _DETACH), "/proc stays mounted")
         os.rmdir("/proc")
     _harden("/", _RDONLY | _NOSUID | _NODEV, recursive=False)
     LIBC.sethostname(b"sandbox", ctypes.c_size_t(7))

@@ -6,6 +6,7 @@ modes that nobody may read.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fnmatch
 import os
@@ -28,7 +29,7 @@ def put(root: int, files: Mapping[str, bytes], uid: int | None) -> None:
         at = os.dup(root)
         try:
             for folder in folders:
-                if _is_missing(at, folder):
+                with contextlib.suppress(FileExistsError):
                     os.mkdir(folder, 0o755, dir_fd=at)
                 inner = os.open(folder, _FOLDER, dir_fd=at)
                 os.close(at)
@@ -171,14 +172,6 @@ def clear(root: int) -> None:
         finally:
             os.close(fd)
         os.rmdir(name, dir_fd=root)
-
-
-def _is_missing(at: int, name: str) -> bool:
-    try:
-        os.lstat(name, dir_fd=at)
-    except FileNotFoundError:
-        return True
-    return False
 
 
 def _is_folder(at: int, name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import secrets
 import socket
@@ -298,8 +297,3 @@ def _package() -> str:
     import numpy
 
     return numpy.__file__
-
-
-def as_json(outcome: Outcome) -> str:
-    """One line of a result file."""
-    return json.dumps({"name": outcome.attempt.name, "escaped": outcome.escaped, "status": outcome.result.status})
