@@ -6,6 +6,7 @@ All of it is arbitrary on purpose: a function of what was done so far and of not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -35,6 +36,12 @@ def give_kinds(episode: Episode, number: Callable[[str], float], *, budget: int 
     said = number(f"answer {' '.join(acted)}")
     episode.answer = "" if said > 1.2 else ("yes" if said > 0 else "no")
     episode.budget_tokens = budget
+
+
+@lru_cache(maxsize=1 << 16)
+def arbitrary(seed: int, name: str) -> float:
+    """An arbitrary number around 0 for a name, always the same."""
+    return float(np.random.default_rng([seed, *name.encode()]).normal())
 
 
 def embed(texts: Sequence[str]) -> np.ndarray:

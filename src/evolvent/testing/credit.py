@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.ledger import LEVELS, Ledger
 from evolvent.testing._broken import broken as _broken
 from evolvent.testing._broken import check_claim, claims, speaking
-from evolvent.testing._kinds import give_kinds
+from evolvent.testing._kinds import arbitrary, give_kinds
 from evolvent.testing.exact import NOTES, configured, measure
 from evolvent.testing.exact_tokens import measure_tokens
 from evolvent.testing.rollout_credit import check_rollout_rule
@@ -126,13 +125,8 @@ def _attempt(rng: np.random.Generator, n: int, *, steps: int, group: str, mask: 
         ep.note(name, noted.random(ep.n_tokens))
     ep.end(terminated=not cut, truncated=cut, success=n % 2 == 0)
     ep.final_value = 0.2 if cut else None
-    give_kinds(ep, lambda name: _number(n, name), budget=2 + n % 2)
+    give_kinds(ep, lambda name: arbitrary(n, name), budget=2 + n % 2)
     return ep
-
-
-@lru_cache(maxsize=65536)
-def _number(n: int, name: str) -> float:
-    return float(np.random.default_rng([n, *name.encode()]).normal())
 
 
 def _declarations(rule: Any) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
-from evolvent.testing._kinds import embed, give_kinds
+from evolvent.testing._kinds import arbitrary, embed, give_kinds
 
 Claim = bool | Literal["up to scale"]
 Critic = Literal["wrong", "exact"]
@@ -140,26 +140,21 @@ class SmallTask:
             past += tuple(step)
         ep.note("entropy", entropy)
         for name in NOTES:
-            ep.note(name, [_arbitrary(self.seed, f"{name}{past[:k]}") for k in range(len(past))])
+            ep.note(name, [arbitrary(self.seed, f"{name}{past[:k]}") for k in range(len(past))])
         # behind a token a critic says what it says before the next one
-        ep.note("share_behind", [_arbitrary(self.seed, f"share_before{past[: k + 1]}") for k in range(len(past))])
+        ep.note("share_behind", [arbitrary(self.seed, f"share_before{past[: k + 1]}") for k in range(len(past))])
         ep.end(terminated=True, success=ep.total_reward > 0)
-        give_kinds(ep, lambda name: _arbitrary(self.seed, name))
+        give_kinds(ep, lambda name: arbitrary(self.seed, name))
         return ep
 
     def critic(self, episode: Episode) -> np.ndarray:
         """A critic that is wrong on purpose: an arbitrary value per state, ``[T]``."""
         states = [node.text for node in episode.nodes if node.kind == "observation"]
-        return np.array([_arbitrary(self.seed, state) for state in states])
+        return np.array([arbitrary(self.seed, state) for state in states])
 
 
 def _entropy(p: float) -> float:
     return -sum(x * math.log(x) for x in (p, 1.0 - p) if x > 0.0)
-
-
-@lru_cache(maxsize=65536)
-def _arbitrary(seed: int, state: str) -> float:
-    return float(np.random.default_rng([seed, *state.encode()]).normal())
 
 
 @lru_cache(maxsize=32)
@@ -306,17 +301,18 @@ def measure(
         seeds: tasks.
         group_sizes: group sizes.
     """
-    pools: dict[str, Any] = {
-        "batch": getattr(rule, "SCOPE", "group") == "batch",
-        "partial": getattr(rule, "LEAVES_OUT", False),
-    }
     return [
         exact_gradient(
-            configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size, **pools
+            configured(rule, config, small_task(seed).critic), rule.LEVEL, seed=seed, group_size=size, **pools(rule)
         )
         for seed in seeds
         for size in group_sizes
     ]
+
+
+def pools(rule: Any) -> dict[str, bool]:
+    """What ``exact_gradient`` must know of a rule: whether it pools over groups, and whether it leaves attempts out."""
+    return {"batch": getattr(rule, "SCOPE", "group") == "batch", "partial": getattr(rule, "LEAVES_OUT", False)}
 
 
 def configured(

@@ -26,6 +26,7 @@ from evolvent.testing.exact import (
     Step,
     configured,
     exact_gradient,
+    pools,
     small_task,
 )
 
@@ -101,12 +102,10 @@ def measure_tokens(
     agents only (``LEVEL = "agent"``) is shown the team only.
     """
     level = "token" if rule.LEVEL == "token" else "step"
-    batch = getattr(rule, "SCOPE", "group") == "batch"
-    partial = getattr(rule, "LEAVES_OUT", False)
     out: list[GradientReport] = []
     for seed in seeds:
         tasks = [team_task(seed)] if rule.LEVEL == "agent" else [team_task(seed), small_task(seed)]
         for task in tasks:
             call = configured(rule, config, critic_of(task, critic, level))
-            out.append(exact_gradient(call, level, seed=seed, group_size=2, task=task, batch=batch, partial=partial))
+            out.append(exact_gradient(call, level, seed=seed, group_size=2, task=task, **pools(rule)))
     return out
