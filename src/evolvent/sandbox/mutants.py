@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from evolvent.core.errors import BadInput
 
@@ -161,8 +162,10 @@ def _rewritings(node: ast.AST) -> Iterator[str]:
 def _statements(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt], ast.stmt, list[ast.stmt]]]:
     """Each statement inside a node: the field in which it stands, what stands before it there, and what behind."""
     for name in ("body", "orelse"):
-        body = getattr(node, name, None)
-        for i, statement in enumerate(body if isinstance(body, list) else []):
+        # a lambda and a conditional expression have one expression there
+        found: Any = getattr(node, name, None)
+        body: list[ast.stmt] = found if isinstance(found, list) else []
+        for i, statement in enumerate(body):
             yield name, body[:i], statement, body[i + 1 :]
 
 

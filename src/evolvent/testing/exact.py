@@ -310,7 +310,7 @@ def measure(
     ]
 
 
-def pools(rule: Any) -> dict[str, bool]:
+def pools(rule: Any) -> dict[str, Any]:
     """What ``exact_gradient`` must know of a rule: whether it pools over groups, and whether it leaves attempts out."""
     return {"batch": getattr(rule, "SCOPE", "group") == "batch", "partial": getattr(rule, "LEAVES_OUT", False)}
 
