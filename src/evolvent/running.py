@@ -275,7 +275,7 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
         )
     if resume is not None and folder.finished and not changed:
         # written again: it may have been stopped between its last number and its last page
-        more = "".join(f"; {_flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
+        more = "".join(f"; {configs.flag(path)} makes it go on" for path, _ in getattr(config, "EXTENDABLE", ())[:1])
         live.note(f"this run has ended; nothing to do{more}\n\nreport: {write_report(folder.path, found.kind)}")
         return folder.path
     again = again or _again(found, folder.path)
@@ -336,7 +336,7 @@ def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
     changed = configs.diff(configs.from_json(type(config), folder.config), config)
     if other := {path: values for path, values in changed.items() if path not in may}:
         changes = ", ".join(f"{path} {old!r} → {new!r}" for path, (old, new) in other.items())
-        total = f"; {' and '.join(map(_flag, may))} may change" if may else ""
+        total = f"; {' and '.join(map(configs.flag, may))} may change" if may else ""
         raise BadInput(
             "a resumed run keeps its settings",
             got=changes,
@@ -349,7 +349,7 @@ def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:
         if new < done and not (endless and new == 0):
             raise BadInput(
                 "the run has done more than that",
-                got=f"{_flag(path)} {new}",
+                got=f"{configs.flag(path)} {new}",
                 expected=f"at least {done}",
                 where=str(folder.path),
                 do="give a larger total, or start a new run",
@@ -365,11 +365,6 @@ def _done(folder: RunFolder, column: str) -> tuple[float, bool]:
     if column == "sampled_tokens":  # of single updates
         return sum(column_N), True
     return max(column_N, default=0), False
-
-
-def _flag(path: str) -> str:
-    """The flag of a setting: ``--save-every`` for ``plan.save_every``."""
-    return "--" + path.rpartition(".")[2].replace("_", "-")
 
 
 def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str, live: Live) -> list[Path]:
@@ -390,7 +385,7 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
     for child in known:  # all of them before the first goes on
         _check_same(folder := RunFolder.open(child), found)
         changed |= _changed(folder, runs[child])
-    flags = [word for path, (_, new) in changed.items() for word in (_flag(path), new)]
+    flags = [word for path, (_, new) in changed.items() for word in (configs.flag(path), new)]
     again = _again(found, parent, "--seeds", *where.seeds, *flags)
     for child, one in runs.items():
         out, resume = (None, child) if child in known else (child, None)

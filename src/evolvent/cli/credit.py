@@ -116,7 +116,6 @@ def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
             "the run has recorded no attempts",
             got=str(folder.path),
             expected="lines in episodes.jsonl",
-            where=_WHERE,
             do="language models: --record N keeps N attempts of each update; teams in lockstep: agent_gae, …",
         )
     newest = max(int(record.get("step", 0)) for record in records)
@@ -196,17 +195,11 @@ _NEEDED = {
 
 def _with_options(text: str, options: Sequence[str]) -> tuple[CreditRule, Any]:
     rule, config = catalogue.rule_with_settings(text)
-    if not options:
-        return rule, config
-    return rule, dataclasses.replace(config, **_changed(rule, options)) if config is not None else rule.settings(
-        options
-    )
-
-
-def _changed(rule: CreditRule, options: Sequence[str]) -> dict[str, Any]:
-    """The settings that the options name, typed."""
     given = rule.settings(options)
-    return {key: getattr(given, key) for key in (pair.partition("=")[0].strip() for pair in options)}
+    if not options or config is None:
+        return rule, config
+    named = {pair.partition("=")[0].strip() for pair in options}
+    return rule, dataclasses.replace(config, **{name: getattr(given, name) for name in named})
 
 
 def _show(books: Sequence[Book], title: str, top: int, live: Live) -> None:

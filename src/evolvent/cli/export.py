@@ -4,34 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from tyro.conf import Positional
 
 from evolvent import catalogue
-from evolvent.cli.credit import incomplete
+from evolvent.cli.credit import incomplete, read
 from evolvent.cli.export_pairs import pairs
 from evolvent.core.arguments import parsed
-from evolvent.core.branches import branches
+from evolvent.core.branches import linear
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.folder import RunFolder
-from evolvent.core.ledger import Ledger
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.credit import Rule
 
 _WHERE = "evolvent export verl"
-_LEVELS = {"token": "token", "step": "step", "agent": "step"}
-"""Which credit is read, by the level of a rule: over episodes one of agents scores their decisions, too."""
-
-
-class _Rule(NamedTuple):
-    name: str
-    level: str
-    assign: Callable[[Sequence[Episode]], Ledger]
 
 
 def verl(
@@ -64,9 +55,16 @@ def verl(
     except ModuleNotFoundError as error:
         raise missing_extra(str(error.name), "train", _WHERE) from error
     with opened, Live(plain=True if plain else None) as live:
-        episodes, steps = _episodes(opened, live)
-        if last:
-            episodes = [e for e, step in zip(episodes, steps, strict=True) if step == max(steps)]
+        live.status("reading episodes.jsonl")
+        episodes = linear(read(opened, last=last))
+        if not any(e.n_tokens for e in episodes):
+            raise BadInput(
+                "the run has recorded no tokens",
+                got=f"{len(episodes)} attempts without token ids",
+                where=_WHERE,
+                expected="a run that trains a language model",
+                do="record token_ids and logp as sampled (Episode.act)",
+            )
         live.status(f"credit by {chosen.name}")
         ledger = chosen.assign(episodes)
         config: dict[str, Any] = manifest["config"]
@@ -77,36 +75,6 @@ def verl(
         _tell(live, batch, episodes, f"{folder} → {out}")
         for warning in (*incomplete(episodes, config, finished=opened.finished), *batch.warnings):
             live.note(f"! {warning}")
-
-
-def _episodes(opened: RunFolder, live: Live) -> tuple[list[Episode], list[int]]:
-    """The recorded attempts, and how many attempts the run had made when each was written."""
-    live.status("reading episodes.jsonl")
-    episodes: list[Episode] = []
-    steps: list[int] = []
-    for number, record in enumerate(opened.read_episodes(), start=1):
-        found = branches(Episode.from_dict(record))
-        episodes += found
-        steps += [int(record.get("step", 0))] * len(found)
-        if number % 500 == 0:
-            live.status(f"reading episodes.jsonl: {number:,} attempts")
-    if not episodes:
-        raise BadInput(
-            "the run has recorded no attempts",
-            got=str(opened.path),
-            expected="episodes.jsonl with lines",
-            where=_WHERE,
-            do="run with --record N to keep N attempts of each update",
-        )
-    if not any(e.n_tokens for e in episodes):
-        raise BadInput(
-            "the run has recorded no tokens",
-            got=f"{len(episodes)} attempts without token ids",
-            where=_WHERE,
-            expected="a run that trains a language model",
-            do="record token_ids and logp as sampled (Episode.act)",
-        )
-    return episodes, steps
 
 
 def _tell(live: Live, batch: Any, episodes: Sequence[Episode], title: str) -> None:
@@ -128,12 +96,12 @@ def _tell(live: Live, batch: Any, episodes: Sequence[Episode], title: str) -> No
 
 
 # -------------------------------------------------------------------------------------------------------- rules
-def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
+def _rule(text: str, manifest: dict[str, Any]) -> Rule:
     """The rule by its name in ``credit/``, or the one that trained."""
     if not text:
         return _trained(manifest)
     rule, config = catalogue.rule_with_settings(text)
-    if rule.RECORD == "rollout" or rule.LEVEL not in _LEVELS:
+    if rule.RECORD == "rollout" or rule.LEVEL not in ("token", "step", "agent"):
         raise BadInput(
             "this credit rule pays nothing that verl trains",
             got=f"{text} ({rule.LEVEL}, {rule.RECORD})",
@@ -141,10 +109,10 @@ def _rule(text: str, manifest: dict[str, Any]) -> _Rule:
             where="--rule",
             do="see `evolvent list credit`",
         )
-    return _Rule(text, _LEVELS[rule.LEVEL], lambda e: rule.assign(e, config))
+    return Rule.of(rule, text, rule.summary, config)
 
 
-def _trained(manifest: dict[str, Any]) -> _Rule:
+def _trained(manifest: dict[str, Any]) -> Rule:
     """The rule of the run's algorithm, where it is one for tokens or steps that has no settings of the run."""
     algo: str = manifest["algo"]
     module = catalogue.system(algo).module
@@ -152,7 +120,7 @@ def _trained(manifest: dict[str, Any]) -> _Rule:
     if isinstance(rule, Rule) and rule.assign.__module__.startswith("evolvent.credit."):
         home = sys.modules[rule.assign.__module__]
         if not getattr(home, "LABEL", False):
-            return _Rule(home.__name__.rpartition(".")[2], rule.level, rule.assign)
+            return dataclasses.replace(rule, name=home.__name__.rpartition(".")[2])
     modules = [
         m for m in vars(module).values() if isinstance(m, ModuleType) and m.__name__.startswith("evolvent.credit.")
     ]
@@ -160,9 +128,8 @@ def _trained(manifest: dict[str, Any]) -> _Rule:
     modules.sort(key=lambda m: getattr(m, "LEVEL", "") != config.get("level"))  # marft --level token
     names = [m.__name__.rpartition(".")[2] for m in modules]
     example = names[0] if names else "step_group_std"
-    shared = [
-        f.name for m in modules[:1] for f in dataclasses.fields(getattr(m, "Config", _Nothing)) if f.name in config
-    ]
+    settings: Any = getattr(modules[0], "Config", None) if modules else None
+    shared = [f.name for f in dataclasses.fields(settings) if f.name in config] if settings else []
     example += ":" * bool(shared) + ",".join(f"{name}={config[name]}" for name in shared)
     raise BadInput(
         "which credit rule?",
@@ -171,11 +138,6 @@ def _trained(manifest: dict[str, Any]) -> _Rule:
         where=_WHERE,
         do=f"e.g. --rule {example}; see `evolvent list credit`",
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class _Nothing:
-    """The settings of a rule without any."""
 
 
 _FORMATS = {"verl": verl, "pairs": pairs}

@@ -33,7 +33,10 @@ def example(name: str, default: Any) -> str:
         _, _, other, *arguments = shlex.split(choice.command)
         if other == name:
             return choice.command
-        there, here = (_by_flag(one) for one in (catalogue.defaults_of(other), default))
+        there, here = (
+            {configs.flag(path): value for path, value in configs.flat(one).items()}
+            for one in (catalogue.defaults_of(other), default)
+        )
         starts = [i for i, word in enumerate(arguments) if word.startswith("--")]
         given = [arguments[i:j] for i, j in pairwise([*starts, len(arguments)])]
         # a setting that begins elsewhere means something else, such as a world of another kind
@@ -93,7 +96,3 @@ def others(name: str, hidden: int) -> str:
     """The last line: how many settings are not shown, and what shows them."""
     more = f"{hidden} more {'setting' if hidden == 1 else 'settings'}" if hidden else "these are all settings"
     return f"{more}: evolvent run {shlex.quote(name)} --help-all" if hidden else more
-
-
-def _by_flag(default: Any) -> dict[str, Any]:
-    return {f"--{path.rpartition('.')[2].replace('_', '-')}": value for path, value in configs.flat(default).items()}

@@ -89,11 +89,10 @@ def _parse(
         )
     if unknown:
         fields = [*configs.flat(default), *(field.name for field in dataclasses.fields(RunOptions))]
-        known = [f"--{path.rpartition('.')[2].replace('_', '-')}" for path in fields]
         raise BadInput(
             "unknown option",
             got=" ".join(unknown),
-            expected=closest(unknown[0].partition("=")[0], known),
+            expected=closest(unknown[0].partition("=")[0], map(configs.flag, fields)),
             where=name,
             do=f"`evolvent run {name} --help-all` says what each is for",
         )

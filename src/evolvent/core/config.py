@@ -106,12 +106,12 @@ def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] 
         if not values or not all(low <= one < math.inf and one <= high for one in values):
             bounds = f">= {low:g}" if high == math.inf else f"{low:g} to {high:,.12g}"
             expected = f"numbers {bounds}" if several else bounds
-            where, usual = f"--{name.replace('_', '-')}", _usual(config, path)
+            usual = _usual(config, path)
             raise BadInput(
                 "a setting is out of bounds",
                 got=values if several else values[0],
                 expected=expected,
-                where=where,
+                where=flag(path),
                 do=f"leave it out for {usual}" if usual else "",
             )
 
@@ -245,6 +245,11 @@ def _items(kind: Any, args: tuple[Any, ...], value: Sequence[Any], where: str) -
     of = args[0] if args else Any
     items = [_value(of, item, f"{where}[{i}]") for i, item in enumerate(value)]
     return items if kind is list else tuple(items)
+
+
+def flag(path: str) -> str:
+    """The flag of a setting: ``--save-every`` for ``plan.save_every``."""
+    return "--" + path.rpartition(".")[2].replace("_", "-")
 
 
 def flat(cfg: Any, prefix: str = "") -> dict[str, Any]:

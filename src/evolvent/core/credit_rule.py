@@ -137,7 +137,7 @@ def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> Cr
             where=home,
             expected="a function assign(episodes, config) -> Ledger, or an object that has one",
         )
-    said = {key: _declared(key, found, module) for key in ("LEVEL", "UNBIASED", "RECORD", "Config")}
+    said = {key: getattr(found, key, getattr(module, key, None)) for key in ("LEVEL", "UNBIASED", "RECORD", "Config")}
     level = said["LEVEL"]
     if level not in LEVELS:
         what = "the credit rule does not say its level" if level is None else "the level of the credit rule is not one"
@@ -146,21 +146,8 @@ def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> Cr
     source = module if whole and module is not None else found
     doc = inspect.getdoc(module if whole else found) or inspect.getdoc(module) or ""
     config = said["Config"] if _takes_config(function, name, home) else None
-    return CreditRule(
-        name,
-        doc.partition("\n")[0].rstrip("."),
-        level,
-        said["UNBIASED"],
-        said["RECORD"] or "episode",
-        config,
-        function,
-        source,
-        home,
-    )
-
-
-def _declared(key: str, found: Any, module: Any) -> Any:
-    return getattr(found, key, getattr(module, key, None))
+    summary, record = doc.partition("\n")[0].rstrip("."), said["RECORD"] or "episode"
+    return CreditRule(name, summary, level, said["UNBIASED"], record, config, function, source, home)
 
 
 def _takes_config(function: Callable[..., Any], name: str, home: str) -> bool:

@@ -1,4 +1,4 @@
-"""The Protocols: what an environment, a model, an embedder, a memory and a credit rule must offer.
+"""The Protocols: what an environment, a model and an embedder must offer.
 
 Anything outside the library proves itself with ``evolvent.testing``; nothing inherits from these classes.
 """
@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
-
-if TYPE_CHECKING:
-    from evolvent.core.episode import Episode
-    from evolvent.core.ledger import Ledger
 
 
 # ------------------------------------------------------------------------------------------------ environments
@@ -323,13 +319,4 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``."""
-        ...
-
-
-# ------------------------------------------------------------------------------------------------ credit
-class CreditRule(Protocol):
-    """A credit rule is a pure function from a group of episodes to a ledger; one rule, one file."""
-
-    def __call__(self, episodes: Sequence[Episode]) -> Ledger:
-        """Credit for every unit of the rule's level."""
         ...

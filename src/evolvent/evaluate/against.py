@@ -158,7 +158,7 @@ def _by_levels(name: str, subject: str, pairs: Sequence[tuple[Number, Number]]) 
     """The scores of one seed or several against a number that each of them recorded."""
     rate = all(one.rate for pair in pairs for one in pair)
     higher = pairs[0][0].higher_is_better
-    each = [difference_interval(a.value or 0.0, _ends(a), b.value or 0.0, _ends(b)) for a, b in pairs]
+    each = [difference_interval(a.value or 0.0, ends_of(a), b.value or 0.0, ends_of(b)) for a, b in pairs]
     ends = _together(each)
     ends = (ends[0], max(-1.0, ends[1]), min(1.0, ends[2])) if rate else ends
     known = not math.isnan(ends[1])
@@ -198,7 +198,8 @@ def _points(ends: tuple[float, float, float]) -> str:
     return f"{value:+d} points [{lo:+d}, {hi:+d}]"
 
 
-def _ends(one: Number) -> tuple[float, float]:
+def ends_of(one: Number) -> tuple[float, float]:
+    """The interval of a number; NaN where it has none, or half of one."""
     lo, hi = one.ci95 or (None, None)
     return (math.nan, math.nan) if lo is None or hi is None else (lo, hi)
 

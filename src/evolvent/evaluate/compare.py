@@ -28,6 +28,7 @@ from evolvent.evaluate.against import (
     by_interval,
     by_pairs,
     difference,
+    ends_of,
     few,
     listed,
     paired,
@@ -203,21 +204,13 @@ def _behind(arm: Arm) -> float:
 def _over(arm: Arm) -> tuple[float, float]:
     if len(arm.scores) > 1:
         return student_interval(arm.scores)
-    return _ends(arm.score) if not arm.outcomes() else (math.nan, math.nan)
-
-
-def _ends(one: Number) -> tuple[float, float]:
-    low, high = one.ci95 or (None, None)
-    return (math.nan, math.nan) if low is None or high is None else (low, high)
+    return ends_of(arm.score) if not arm.outcomes() else (math.nan, math.nan)
 
 
 def show(standings: Sequence[Standing], live: Live) -> None:
     """Print the verdict, the table and what it rests on."""
-    said = verdict(standings)
-    if said.sentence:
-        live.note("\n".join([f"\n{said.sentence} {said.note}".rstrip(), *(f"  {line}" for line in said.lines())]))
-    if said.advice:
-        live.note(f"  next: {said.advice}" + (f"\n        {said.command}" if said.command else ""))
+    for line in verdict(standings).told():
+        live.note(line)
     for group in tables(standings):
         arm = group[0].arm
         live.table(f"{arm.score.name} on {arm.env}" if arm.env else arm.score.name, *cells(group))
@@ -297,7 +290,7 @@ def _interval(arm: Arm) -> tuple[tuple[float, float], str]:
     if not is_rate:  # the score is something else than the success rate of those tasks
         if len(arm.scores) > 1 or found:
             return stratified_bootstrap([arm.scores], iqm), "seeds"
-        return _ends(arm.score), arm.score.over
+        return ends_of(arm.score), arm.score.over
     hits = sum(r * n for r, n in zip(rates, counts, strict=True))
     if hits in (0.0, float(sum(counts))):
         return wilson(hits, sum(counts)), "tasks"

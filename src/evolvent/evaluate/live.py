@@ -43,12 +43,12 @@ class Live:
 
     def phase(self, title: str) -> None:
         """A new part of the run begins."""
+        self.close()
         if self._rich is None:
             self._line(f"\n== {one_line(title)} ==")
             return
         from rich.text import Text
 
-        self._quiet()
         self._rich.print()
         self._rich.rule(Text(one_line(title), style="bold"), align="left", style="dim")
 
@@ -59,12 +59,11 @@ class Live:
 
         ``ok=None``: the attempt broke and does not count.
         """
-        width = len(str(n))
+        self.close()
+        number = f"{i:>{len(str(n))}}/{n}"
         if self._rich is None:
-            parts = [
-                f"[{i:>{width}}/{n}] {'broke' if ok is None else 'right' if ok else 'wrong'} {seconds:5.1f}s",
-                _cut(question),
-            ]
+            how = "broke" if ok is None else "right" if ok else "wrong"
+            parts = [f"[{number}] {how} {seconds:5.1f}s", _cut(question)]
             parts += [f"-> {_cut(action)}"] if action else []
             parts += [f"| {_cut(note)}"] if note else []
             self._line("  ".join(parts))
@@ -72,13 +71,11 @@ class Live:
         from rich.table import Table
         from rich.text import Text
 
-        self._quiet()
-        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid = Table.grid(padding=(0, 1, 0, 0), expand=True)
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True, justify="right")
         grid.add_column(ratio=1)
         grid.add_column(no_wrap=True, justify="right")
-        grid.expand = True
         said = Text(one_line(question))
         if action:
             said.append(f"\n{one_line(action)}", style="cyan")
@@ -86,7 +83,7 @@ class Live:
             said.append(f"\n{one_line(note)}", style="dim")
         mark = Text("✓", style="bold green") if ok else Text("✗", style="bold red")
         mark = Text("!", style="bold yellow") if ok is None else mark
-        grid.add_row(mark, Text(f"{i:>{width}}/{n}", style="dim"), said, Text(f"{seconds:.1f}s", style="dim"))
+        grid.add_row(mark, Text(number, style="dim"), said, Text(f"{seconds:.1f}s", style="dim"))
         self._rich.print(grid)
 
     def status(self, text: str) -> None:
@@ -98,7 +95,7 @@ class Live:
 
         shown = Text(one_line(text), style="dim")
         if self._status is None:
-            self._quiet()
+            self.close()
             spinner = self._status = self._rich.status(shown)
             spinner.start()
         else:
@@ -140,13 +137,14 @@ class Live:
 
         line = Progress(done, facts)
         if self._moving is None:
-            self._quiet()
+            self.close()
             self._moving = Moving(line, console=self._rich, transient=True, auto_refresh=False)
             self._moving.start()
         self._moving.update(line, refresh=True)
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
         """A small table; cells that are numbers stand right."""
+        self.close()
         columns = [one_line(name) for name in columns]
         cells = [[cell_text(value) for value in row] for row in rows]
         right = [bool(rows) and all(_is_number(row[c]) for row in rows) for c in range(len(columns))]
@@ -159,7 +157,6 @@ class Live:
         from rich.table import Table
         from rich.text import Text
 
-        self._quiet()
         title_text = Text(one_line(title), style="bold") if title else None
         table = Table(title=title_text, title_justify="left", box=box.SIMPLE_HEAD)
         for name, number in zip(columns, right, strict=True):
@@ -170,28 +167,23 @@ class Live:
 
     def note(self, text: str) -> None:
         """A line, or several, of plain text."""
+        self.close()
         if self._rich is None:
             self._line(visible(text))
             return
         from rich.text import Text
 
-        self._quiet()
         self._rich.print(Text(visible(text)))
 
     def close(self) -> None:
         """Stop the spinner, if any."""
-        self._quiet()
+        for moving in (self._status, self._moving):
+            if moving is not None:
+                moving.stop()
+        self._status = self._moving = None
 
     def _line(self, text: str) -> None:
         print(text, file=self._stream, flush=True)
-
-    def _quiet(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
-        if self._moving is not None:
-            self._moving.stop()
-            self._moving = None
 
     def __enter__(self) -> Self:
         return self

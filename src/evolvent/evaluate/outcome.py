@@ -13,21 +13,11 @@ _NOTES = 3
 
 
 def tell(run: RunFolder, page: Page, live: Live, report: Path) -> None:
-    """Show the result of a run that has ended.
-
-    Args:
-        run: its folder.
-        page: what it tells of itself.
-        live: where it is shown.
-        report: its page as a file.
-    """
+    """Show the result of a run that has ended, and where its ``report`` lies."""
     manifest = run.manifest()
     verdict = of_run(manifest, page, run.path)
-    live.note(f"\n{verdict.sentence} {verdict.note}")
-    for line in verdict.lines():
-        live.note(f"  {line}")
-    if verdict.advice and len(seeds_of(manifest)) < 2:  # what comes next is said of all seeds at the end
-        live.note(f"  next: {verdict.advice}" + (f"\n        {verdict.command}" if verdict.command else ""))
+    for line in verdict.told(advice=len(seeds_of(manifest)) < 2):  # what comes next is said of all seeds at the end
+        live.note(line)
     if (score := page.score) is not None:
         live.note(f"{score.name}: {interval(score.value, score.ci95, rate=score.rate)}")
     tables = [table for table in page.of(Table) if table.said]

@@ -49,6 +49,17 @@ class Verdict:
         """The numbers, one line a comparison, each with what it is compared with."""
         return [f"{one.subject} against {one.name}: {one.numbers}".strip() for one in self.against]
 
+    def told(self, *, advice: bool = True) -> list[str]:
+        """All of it as lines for a terminal; nothing where there is no sentence."""
+        told = (
+            [f"\n{self.sentence} {self.note}".rstrip(), *(f"  {line}" for line in self.lines())]
+            if self.sentence
+            else []
+        )
+        if advice and self.advice:
+            told.append(f"  next: {self.advice}" + (f"\n        {self.command}" if self.command else ""))
+        return told
+
 
 def of_run(manifest: Mapping[str, Any], page: Page, folder: Path, *, ended: bool = True, step: int = 0) -> Verdict:
     """The verdict on one run.

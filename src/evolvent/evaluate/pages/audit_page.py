@@ -39,11 +39,9 @@ def render(story: Mapping[str, Any]) -> str:
 
 
 def _head(story: Mapping[str, Any], title: str) -> str:
-    at = story["audit"]["growth"]["at"]
     facts = [f"scope {story['scope']}", f"policy {story['policy']}"]
-    if at:
-        days = dict.fromkeys((_day(at[0]), _day(at[-1])))
-        facts.append(" to ".join(days))
+    if at := story["audit"]["growth"]["at"]:
+        facts.append(" to ".join(dict.fromkeys(_moment(when)[:10] for when in (at[0], at[-1]))))
     return f'<header><h1>{text(title)}</h1><p class="soft">{text(" · ".join(facts))}</p></header>'
 
 
@@ -136,17 +134,9 @@ def _credit(credit: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
         [name, row["outcomes"], row["invalid"], row["mean_reward"], row["credits"], percent(row["share"])]
         for name, row in credit["by_outcome"].items()
     ]
+    counts = ("memories", "active", "quarantined", "tried", "mean_value")
     memories = [
-        [
-            name,
-            row["memories"],
-            row["active"],
-            row["quarantined"],
-            row["tried"],
-            row["mean_value"],
-            percent(row["share"]),
-        ]
-        for name, row in credit["by_memory"].items()
+        [name, *(row[one] for one in counts), percent(row["share"])] for name, row in credit["by_memory"].items()
     ]
     first = table(["outcomes said by", "outcomes", "invalid", "mean reward", "credits", "share of credit"], outcomes)
     columns = ["memories written by", "memories", "in use", "quarantined", "tried", "mean value", "share of credit"]
@@ -156,24 +146,24 @@ def _credit(credit: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> str:
 def _growth(audit: Mapping[str, Any]) -> str:
     growth = audit["growth"]
     at = growth["at"]
-    pictures = ""
-    if len(at) > 1:
-        parts = [
-            f'<div><h3>{name} <b class="soft">{growth[name][-1]:,}</b></h3>{trend(name, at, growth[name])}</div>'
-            for name in ("memories", "receipts", "outcomes")
-        ]
-        pictures = f'<div class="three">{"".join(parts)}</div>'
-    sizes = audit["bytes"]
-    rows = [[name, size(n)] for name, n in list(sizes.items())[:12]]
+    parts = "".join(
+        f'<div><h3>{name} <b class="soft">{growth[name][-1]:,}</b></h3>{trend(name, at, growth[name])}</div>'
+        for name in ("memories", "receipts", "outcomes")
+        if len(at) > 1
+    )
+    pictures = f'<div class="three">{parts}</div>' if parts else ""
+    rows = [[name, size(n)] for name, n in list(audit["bytes"].items())[:12]]
     return pictures + fold("Bytes by table", table(["table", "on disk"], rows))
 
 
 def _findings(audit: Mapping[str, Any]) -> str:
-    harmful = [[r["id"], r["why"], r["value"], r["n"], r["source"]] for r in audit["harmful"]["worst"]]
+    harmful = _columns(audit["harmful"]["worst"], "id", "why", "value", "n", "source")
     poisoned = [[r["id"], f"{r['root']} ({r['why']})", r["depth"]] for r in audit["poisoned"]["nearest"]]
-    doubles = [[", ".join(group)] for group in audit["duplicates"]["near"]["largest"]]
-    same = [[", ".join(group)] for group in audit["duplicates"]["same_body"]["largest"]]
-    replaced = [[r["id"], r["by"], r["which_is"]] for r in audit["replaced_by_nothing"]]
+    doubles, same = (
+        [[", ".join(group)] for group in audit["duplicates"][kind]["largest"]] for kind in ("near", "same_body")
+    )
+    replaced = _columns(audit["replaced_by_nothing"], "id", "by", "which_is")
+    untried = _columns(audit["untried"], "id", "key", "body", "source")
     opened = [[r["id"], _moment(r["at"])] for r in audit["unsettled"]["oldest"]]
     parts = [
         fold(
@@ -200,14 +190,13 @@ def _findings(audit: Mapping[str, Any]) -> str:
             _count(audit["unsettled"]["receipts"], "receipt", "receipts") + " without an outcome",
             table(["receipt", "since"], opened),
         ),
-        fold("Never tried, newest first", _items(audit["untried"])),
+        fold("Never tried, newest first", table(["memory", "when", "what", "source"], untried, left=(0, 1, 2, 3))),
     ]
     return "".join(parts)
 
 
-def _items(items: Sequence[Mapping[str, Any]]) -> str:
-    rows = [[i["id"], i["key"], i["body"], i["source"]] for i in items]
-    return table(["memory", "when", "what", "source"], rows, left=(0, 1, 2, 3))
+def _columns(records: Sequence[Mapping[str, Any]], *names: str) -> list[list[Any]]:
+    return [[record[name] for name in names] for record in records]
 
 
 def _acts(acts: Sequence[Mapping[str, Any]]) -> str:
@@ -221,10 +210,6 @@ def _count(n: int, one: str, many: str) -> str:
 
 def _sentence(line: str) -> str:
     return line[:1].upper() + line[1:] + ("" if line.endswith("?") else ".")
-
-
-def _day(at: float) -> str:
-    return datetime.fromtimestamp(at).strftime("%Y-%m-%d")
 
 
 def _moment(at: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from evolvent.evaluate.pages.page import text
@@ -22,12 +23,9 @@ def shade(value: float | None, lo: float, hi: float) -> str:
 
 
 def value_chart(chart: Mapping[str, Any], lo: float, hi: float) -> str:
-    """The value of one memory after each outcome, one mark for each event.
+    """The value of one memory after each outcome, one mark for each event; rewards go from ``lo`` to ``hi``.
 
-    Args:
-        chart: ``points``: ``[receipt, rule, reward, value, counts]``; ``start``: the starting value; ``id``.
-        lo: lower end of the rewards.
-        hi: upper end of the rewards.
+    ``points`` of the chart are ``[receipt, rule, reward, value, counts]``, ``start`` is the starting value.
     """
     width, height = _CHART
     left, right, top, bottom = 26, 8, 8, 20
@@ -47,15 +45,13 @@ def value_chart(chart: Mapping[str, Any], lo: float, hi: float) -> str:
         f'<text class="tick" x="{left - 5}" y="{y(v) + 4:.1f}" text-anchor="end">{v:g}</text>'
         for v in (low, high)
     ]
-    parts.append(
-        f'<line class="start" x1="{left}" x2="{width - right}" y1="{y(chart["start"]):.1f}" '
-        f'y2="{y(chart["start"]):.1f}"/>'
-    )
-    live = [p for p in points if p[4]]
+    start = f"{y(chart['start']):.1f}"
+    parts.append(f'<line class="start" x1="{left}" x2="{width - right}" y1="{start}" y2="{start}"/>')
     steps, at = [], chart["start"]
-    for receipt, _, _, value, _ in live:
-        steps += [f"{x(receipt):.1f},{y(at):.1f}", f"{x(receipt):.1f},{y(value):.1f}"]
-        at = value
+    for receipt, _, _, value, counts in points:
+        if counts:
+            steps += [f"{x(receipt):.1f},{y(at):.1f}", f"{x(receipt):.1f},{y(value):.1f}"]
+            at = value
     if steps:
         parts.append(f'<polyline class="path" points="{" ".join(steps)}"/>')
     parts += [_mark(x(p[0]), y(p[3]), p, shade(p[2], lo, hi)) for p in points]
@@ -77,13 +73,10 @@ def _mark(x: float, y: float, point: Sequence[Any], colour: str) -> str:
 
 
 def strip(data: Mapping[str, Any], lo: float, hi: float) -> str:
-    """Memories by receipts: which were shown, coloured by the mean reward of what followed.
+    """Memories by receipts: which were shown, coloured by the mean reward of what followed, from ``lo`` to ``hi``.
 
-    Args:
-        data: ``rows`` (memories), ``columns`` (first receipt of each), ``cells``:
-            ``[row, column, mean reward or None, shown, left out]``.
-        lo: lower end of the rewards.
-        hi: upper end of the rewards.
+    ``rows`` are memories, ``columns`` the first receipt of each, ``cells``
+    ``[row, column, mean reward or None, shown, left out]``.
     """
     rows, columns = data["rows"], data["columns"]
     width, height = _STRIP, _ROW * len(rows) + 24
@@ -118,12 +111,9 @@ def strip(data: Mapping[str, Any], lo: float, hi: float) -> str:
 
 
 def graph(data: Mapping[str, Any], lo: float, hi: float) -> str:
-    """Provenance: parents left, children right, coloured by value.
+    """Provenance: parents left, children right, coloured by value, from ``lo`` to ``hi``.
 
-    Args:
-        data: ``nodes`` (memories), ``edges``: ``[parent, child, relation]``.
-        lo: lower end of the values.
-        hi: upper end of the values.
+    ``nodes`` are memories, ``edges`` ``[parent, child, relation]``.
     """
     nodes = {node["id"]: node for node in data["nodes"]}
     columns = _columns(list(nodes), data["edges"])
@@ -159,12 +149,8 @@ def _columns(ids: Sequence[str], edges: Sequence[Sequence[str]]) -> list[list[st
     for near in (parents, children, parents, children):
         place = {id_: (i + 0.5) / len(column) for column in columns for i, id_ in enumerate(column)}
         for column in columns:
-            column.sort(key=lambda id_: _middle([place[other] for other in near[id_]], place[id_]))
+            column.sort(key=lambda id_: fmean([place[other] for other in near[id_]] or [place[id_]]))
     return columns
-
-
-def _middle(places: Sequence[float], own: float) -> float:
-    return sum(places) / len(places) if places else own
 
 
 def _edge(a: tuple[float, float], b: tuple[float, float], relation: str) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.evaluate.live import one_line
@@ -59,22 +58,11 @@ def book(rule: str, level: str, ledger: Ledger) -> Book:
     if level in _NAMED:
         found = _by_name(ledger, level, scored, size)
     else:
-        said = _unit_texts(ledger, level)
-
-        def of(i: int) -> Episode:
-            return ledger.episodes[where[i]]
-
-        found = [
-            Earned(
-                f"{of(i).id[:12]} {level} {units[i]}",
-                of(i).task_id,
-                said(i),
-                1,
-                float(values[i]),
-                abs(float(values[i])) / size,
-            )
-            for i in scored.tolist()
-        ]
+        said, found = _unit_texts(ledger, level), list[Earned]()
+        for i in scored.tolist():
+            episode, credit = ledger.episodes[where[i]], float(values[i])
+            unit = f"{episode.id[:12]} {level} {units[i]}"
+            found.append(Earned(unit, episode.task_id, said(i), 1, credit, abs(credit) / size))
     paid = math.fsum(e.total_reward for e in ledger.episodes if e.valid)
     found.sort(key=lambda one: -one.credit)
     return Book(rule, level, found, len(values) - len(scored), ledger.total(level), paid)
@@ -137,15 +125,13 @@ def to_json(made: Book) -> dict[str, Any]:
 
 def _by_name(ledger: Ledger, level: str, scored: np.ndarray, size: float) -> list[Earned]:
     values, names = ledger.values(level), ledger.units(level)
-    credit: dict[str, float] = {}
-    shares: dict[str, float] = {}
-    attempts: dict[str, int] = {}
+    found: dict[str, list[float]] = {}
     for i in scored.tolist():
-        name = str(names[i])
-        credit[name] = credit.get(name, 0.0) + float(values[i])
-        shares[name] = shares.get(name, 0.0) + abs(float(values[i])) / size
-        attempts[name] = attempts.get(name, 0) + 1
-    return [Earned(name, "", "", attempts[name], credit[name], shares[name]) for name in credit]
+        found.setdefault(str(names[i]), []).append(float(values[i]))
+    return [
+        Earned(name, "", "", len(credits), sum(credits), sum(abs(one) / size for one in credits))
+        for name, credits in found.items()
+    ]
 
 
 def _unit_texts(ledger: Ledger, level: str) -> Any:

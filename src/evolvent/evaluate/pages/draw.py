@@ -50,13 +50,37 @@ def _layout(block: Any) -> str:
 
 
 def _block(block: Any, folder: Path) -> str:
-    drawn = _DRAWN.get(type(block))
-    if drawn is None:
-        return ""
     try:
-        return drawn(block, folder)
+        shown = _shown(block, folder)
     except (ArithmeticError, LookupError, OSError, RuntimeError, TypeError, ValueError) as error:  # somebody damaged it
-        return _unreadable(b.Unreadable(f"a block that cannot be drawn: {error}"), folder)
+        return _unreadable(b.Unreadable(f"a block that cannot be drawn: {error}"))
+    return section(block.title, shown) if isinstance(block, _HEADED) and block.title else shown
+
+
+_HEADED = (b.Tiles, b.Text, b.Shares, b.Split, b.Table, b.Pair, b.Pictures, b.Notes, b.Credit)
+
+
+def _shown(block: Any, folder: Path) -> str:
+    """A block without its heading; nothing of comparisons, which the verdict says, and of outcomes."""
+    match block:
+        case b.Tiles():
+            return tiles(block.values)
+        case b.Bars():
+            return bars(block.numbers, block.styles, rates=all(one.rate for one in block.numbers))
+        case b.Tree():
+            return tree(block, lambda blocks: draw(blocks, folder))
+        case b.Section():
+            shown = draw(block.blocks, folder)
+            return fold(block.title, shown, opened=block.opened) if block.folded else section(block.title, shown)
+        case b.Pictures():
+            return _pictures(block, folder)
+        case b.Frame():
+            return _frame(block, folder)
+        case b.Credit():
+            return _credit(block, folder)
+        case _:
+            drawn = _DRAWN.get(type(block))
+            return drawn(block) if drawn else ""
 
 
 def inside(folder: Path, name: str) -> Path:
@@ -73,7 +97,7 @@ def inside(folder: Path, name: str) -> Path:
 
 
 # ------------------------------------------------------------------------------------------------ numbers, text
-def _headline(block: b.Headline, folder: Path) -> str:
+def _headline(block: b.Headline) -> str:
     shown = "".join(_figure(one, minor=i > 0) for i, one in enumerate(block.numbers) if one.value is not None)
     return f'<div class="hero">{shown}</div>' if shown else ""
 
@@ -85,60 +109,40 @@ def _figure(one: b.Number, *, minor: bool) -> str:
     return f'<div class="{kind}"><b>{text(number)}</b><span class="soft small">{text(below)}</span></div>'
 
 
-def _tiles(block: b.Tiles, folder: Path) -> str:
-    return _headed(block.title, tiles(block.values))
-
-
-def _text(block: b.Text, folder: Path) -> str:
+def _text(block: b.Text) -> str:
     if block.tone == "code":
-        return _headed(block.title, "".join(f"<pre>{text(line)}</pre>" for line in block.lines))
+        return "".join(f"<pre>{text(line)}</pre>" for line in block.lines)
     kind = {"soft": ' class="small soft"', "bad": ' class="bad"'}.get(block.tone, "")
     lines = "".join(f"<p{kind}>{text(line)}</p>" for line in block.lines)
-    return _headed(block.title, f'<div class="warnings">{lines}</div>' if block.tone == "warning" and lines else lines)
+    return f'<div class="warnings">{lines}</div>' if block.tone == "warning" and lines else lines
 
 
-def _table(block: b.Table, folder: Path) -> str:
+def _table(block: b.Table) -> str:
     if block.meter is None or not 0 <= block.meter < len(block.columns):
-        return _headed(block.title, table(block.columns, block.rows, left=block.left))
+        return table(block.columns, block.rows, left=block.left)
     at = block.meter
     most = max([float(row[at] or 0.0) for row in block.rows if isinstance(row[at], int | float)], default=0.0) or 1.0
-    kinds = ["first" if c in block.left else "n" for c in range(len(block.columns))]
-    head = "".join(f'<th class="{k}">{text(name)}</th>' for k, name in zip(kinds, block.columns, strict=True))
-    lines = ""
-    for row in block.rows:
-        cells = ""
-        for c, (kind, value) in enumerate(zip(kinds, row, strict=True)):
-            share = f"{100 * value:.1f} %" if isinstance(value, float) else value  # all its numbers are shares
-            bar = (
-                f'<span class="meter"><i style="width:{100 * float(value or 0.0) / most:.0f}%"></i></span>'
-                if c == at
-                else ""
-            )
-            cells += f'<td class="{kind}">{bar}{text("–" if share is None else share)}</td>'
-        lines += f"<tr>{cells}</tr>"
-    return _headed(
-        block.title,
-        scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>", block.title or "table"),
-    )
+
+    def cell(c: int, value: Any) -> str:
+        share = f"{100 * value:.1f} %" if isinstance(value, float) else value  # all its numbers are shares
+        width = f"{100 * float(value or 0.0) / most:.0f}" if c == at else ""
+        bar = f'<span class="meter"><i style="width:{width}%"></i></span>' if width else ""
+        return bar + text("–" if share is None else share)
+
+    return table(block.columns, block.rows, left=block.left, name=block.title or "table", cell=cell)
 
 
-def _notes(block: b.Notes, folder: Path) -> str:
+def _notes(block: b.Notes) -> str:
     kind = "memory worst" if block.bad else "memory"
-    return _headed(
-        block.title,
-        "".join(
-            f'<div class="{kind}"><div class="q">{text(one.heading)}</div><pre>{text(one.body)}</pre>'
-            f'<p class="small soft">{text(one.facts)}</p><p class="small">{text(one.why)}</p></div>'
-            for one in block.notes
-        ),
+    return "".join(
+        f'<div class="{kind}"><div class="q">{text(one.heading)}</div><pre>{text(one.body)}</pre>'
+        f'<p class="small soft">{text(one.facts)}</p><p class="small">{text(one.why)}</p></div>'
+        for one in block.notes
     )
 
 
-def _attempts(block: b.Attempts, folder: Path) -> str:
-    marks = {
-        True: '<span class="tag good">✓ right</span>',
-        False: '<span class="tag bad">✗ wrong</span>',
-    }
+def _attempts(block: b.Attempts) -> str:
+    marks = {True: '<span class="tag good">✓ right</span>', False: '<span class="tag bad">✗ wrong</span>'}
     return "".join(
         f'<div class="task"><div>{marks[right]}</div><div><div>{text(question)}</div>'
         + (f'<span class="mono">{text(answer)}</span>' if answer else "")
@@ -147,12 +151,12 @@ def _attempts(block: b.Attempts, folder: Path) -> str:
     )
 
 
-def _unreadable(block: b.Unreadable, folder: Path) -> str:
+def _unreadable(block: b.Unreadable) -> str:
     return f'<p class="small bad">Not shown: {text(block.what)}.</p>'
 
 
 # ------------------------------------------------------------------------------------------------ pictures
-def _curve(block: b.Curve, folder: Path) -> str:
+def _curve(block: b.Curve) -> str:
     last = max([x for line in block.lines if line.mark != "level" for x in line.x], default=0.0)
     return curves(
         block.lines,
@@ -165,13 +169,13 @@ def _curve(block: b.Curve, folder: Path) -> str:
     )
 
 
-def _shares(block: b.Shares, folder: Path) -> str:
+def _shares(block: b.Shares) -> str:
     last = block.last or 1.0
     ticks = [(step / last, said) for step, said in step_ticks(last)]
-    return _headed(block.title, shares(block.rows, ticks=ticks, x_label=block.x_label))
+    return shares(block.rows, ticks=ticks, x_label=block.x_label)
 
 
-def _split(block: b.Split, folder: Path) -> str:
+def _split(block: b.Split) -> str:
     whole = sum(block.parts.values())
     if whole <= 0:
         return ""
@@ -180,11 +184,7 @@ def _split(block: b.Split, folder: Path) -> str:
     keys = "".join(
         f'<span class="key s{s}">{text(name)} {100 * part / whole:.0f} %</span>' for (name, part), s in styled
     )
-    return _headed(block.title, f'<div class="legend">{keys}</div><div class="split">{pieces}</div>')
-
-
-def _bars(block: b.Bars, folder: Path) -> str:
-    return bars(block.numbers, block.styles, rates=all(one.rate for one in block.numbers))
+    return f'<div class="legend">{keys}</div><div class="split">{pieces}</div>'
 
 
 def _pictures(block: b.Pictures, folder: Path) -> str:
@@ -198,7 +198,7 @@ def _pictures(block: b.Pictures, folder: Path) -> str:
         white = " white" if kind == "image/png" and bright(data) else ""
         code = base64.b64encode(data).decode("ascii")
         out += f'<img class="frames{white}" alt="{text(caption)}" src="data:{kind};base64,{code}">'
-    return _headed(block.title, out + (f'<p class="small soft">{text(block.caption)}</p>' if block.caption else ""))
+    return out + (f'<p class="small soft">{text(block.caption)}</p>' if block.caption else "")
 
 
 def _frame(block: b.Frame, folder: Path) -> str:
@@ -213,52 +213,27 @@ def _frame(block: b.Frame, folder: Path) -> str:
     return fold("play it", shown)
 
 
-def _pair(block: b.Pair, folder: Path) -> str:
-    shown = [
-        (name, scroll(f"<pre>{text(said)}</pre>", name)) for name, said in zip(block.names, block.texts, strict=True)
-    ]
-    return _headed(
-        block.title, cards([(name, said) for (name, said), given in zip(shown, block.texts, strict=True) if given])
-    )
+def _pair(block: b.Pair) -> str:
+    pairs = zip(block.names, block.texts, strict=True)
+    return cards([(name, scroll(f"<pre>{text(said)}</pre>", name)) for name, said in pairs if said])
 
 
 def _credit(block: b.Credit, folder: Path) -> str:
     try:
-        return _headed(block.title, credit_page.render(credit_book.read(inside(folder, block.file))))
+        return credit_page.render(credit_book.read(inside(folder, block.file)))
     except BadInput as error:  # the rest of the page is worth having
-        return _headed(block.title, f'<p class="bad">The credit of the attempts is not shown. {text(error)}</p>')
+        return f'<p class="bad">The credit of the attempts is not shown. {text(error)}</p>'
 
 
-def _section(block: b.Section, folder: Path) -> str:
-    shown = draw(block.blocks, folder)
-    return fold(block.title, shown, opened=block.opened) if block.folded else section(block.title, shown)
-
-
-def _tree(block: b.Tree, folder: Path) -> str:
-    return tree(block, lambda blocks: draw(blocks, folder))
-
-
-def _headed(title: str, shown: str) -> str:
-    return section(title, shown) if title else shown
-
-
-_DRAWN: dict[type[Any], Callable[[Any, Path], str]] = {
+_DRAWN: dict[type[Any], Callable[[Any], str]] = {
     b.Headline: _headline,
-    b.Tiles: _tiles,
     b.Text: _text,
     b.Curve: _curve,
     b.Shares: _shares,
     b.Split: _split,
-    b.Bars: _bars,
     b.Table: _table,
     b.Pair: _pair,
-    b.Pictures: _pictures,
     b.Notes: _notes,
     b.Attempts: _attempts,
-    b.Tree: _tree,
-    b.Frame: _frame,
-    b.Credit: _credit,
-    b.Section: _section,
     b.Unreadable: _unreadable,
 }
-"""Comparisons stand in the verdict, outcomes in comparisons of runs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from urllib.parse import quote
@@ -79,17 +79,24 @@ def way(target: Path, at: Path) -> str:
     return quote(Path(os.path.relpath(target, at)).as_posix())
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, left: Sequence[int] = (0,)) -> str:
-    """A table that scrolls sideways where it must; columns not in ``left`` are numbers."""
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    left: Sequence[int] = (0,),
+    name: str = "table",
+    cell: Callable[[int, object], str] = lambda column, value: text(cell_text(value)),
+) -> str:
+    """A table that scrolls sideways where it must; columns not in ``left`` are numbers; ``cell``: a cell as HTML."""
     if not rows:
         return ""
     kind = ["first" if c in left else "n" for c in range(len(columns))]
-    head = "".join(f'<th class="{k}">{text(name)}</th>' for k, name in zip(kind, columns, strict=True))
-    lines = [
-        "<tr>" + "".join(f'<td class="{k}">{text(cell_text(v))}</td>' for k, v in zip(kind, row, strict=True)) + "</tr>"
-        for row in rows
-    ]
-    return scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>", "table")
+    head = "".join(f'<th class="{k}">{text(column)}</th>' for k, column in zip(kind, columns, strict=True))
+    lines = ""
+    for row in rows:
+        cells = "".join(f'<td class="{k}">{cell(c, v)}</td>' for c, (k, v) in enumerate(zip(kind, row, strict=True)))
+        lines += f"<tr>{cells}</tr>"
+    return scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>", name)
 
 
 def scroll(inside: str, name: str) -> str:

@@ -26,20 +26,14 @@ def curves(
     zero: bool = False,
     size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> str:
-    """Curves with whiskers and a band, as an ``<svg>`` with a legend before it.
+    """Curves with whiskers and a band, as an ``<svg>`` with a legend before it; empty lines are left out.
 
-    Args:
-        lines: what to draw; empty ones are left out.
-        ticks: positions and labels of the x axis.
-        x_label: name of the x axis.
-        y_label: name of the y axis.
-        rates: the values are rates: axis from 0 to 100 %.
-        zero: the y axis starts at 0, where the values are compared by their size.
-        size: width and height in its own units.
+    The y axis goes from 0 to 100 % for ``rates``, and begins at 0 where values are compared by their size (``zero``).
+    ``ticks`` are positions and labels of the x axis.
     """
     lines = [line for line in lines if len(line.x)]
     xs = [x for line in lines if line.mark != "level" for x in line.x] + [x for x, _ in ticks]
-    lo, hi, marks = _scale(lines, rates, zero=zero)
+    lo, hi, marks = _scale([v for line in lines for v in (*line.y, *line.lo, *line.hi)], rates, zero=zero)
     left, right = min(xs, default=0.0), max(xs, default=1.0)
     dotted = [line for line in lines if line.mark == "dots"]
     pad = (0.06 if dotted else 0.01) * (right - left) or 0.5
@@ -88,12 +82,7 @@ def bars(rows: Sequence[Number], styles: Sequence[int] = (), *, rates: bool = Tr
     ]
     step, head = 44, 6
     height = head + step * len(known) + 26
-    ends = [v for _, *row, _ in known for v in row if v is not None and math.isfinite(v)]
-    lo, hi, marks = (
-        (0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0])
-        if rates
-        else _round_scale(min(ends, default=0.0), max(ends, default=1.0))
-    )
+    lo, hi, marks = _scale([v for _, *row, _ in known for v in row], rates)
 
     def px(v: float) -> float:
         return 10 + (v - lo) / (hi - lo) * (WIDTH - 20)
@@ -122,10 +111,7 @@ def bars(rows: Sequence[Number], styles: Sequence[int] = (), *, rates: bool = Tr
 def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple[float, str]], x_label: str) -> str:
     """A map of shares: one row a name, one cell a position, the darker the larger; for too many names for curves.
 
-    Args:
-        rows: name and shares over the positions, all of one length.
-        ticks: positions, 0 to 1 across the map, and their labels.
-        x_label: name of the x axis.
+    ``ticks``: positions, 0 to 1 across the map, and their labels.
     """
     left, step = 110, 18
     width, height = WIDTH, step * len(rows) + _TOP + _BOTTOM
@@ -146,11 +132,12 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
-def _scale(lines: Sequence[Line], rates: bool, *, zero: bool) -> tuple[float, float, list[float]]:
+def _scale(values: Sequence[float | None], rates: bool, *, zero: bool = False) -> tuple[float, float, list[float]]:
+    """Both ends of an axis that holds what is known of the values, and its marks."""
     if rates:
         return 0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]
-    values = [v for line in lines for v in (*line.y, *line.lo, *line.hi) if v is not None and math.isfinite(v)]
-    return _round_scale(min([0.0, *values] if zero else values, default=0.0), max(values, default=1.0))
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    return _round_scale(min([0.0, *known] if zero else known, default=0.0), max(known, default=1.0))
 
 
 def _round_scale(lo: float, hi: float) -> tuple[float, float, list[float]]:
