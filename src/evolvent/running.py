@@ -138,9 +138,7 @@ def compare_folders(folders: Sequence[Path], html: Path | None, live: Live) -> l
 def page_of(folder: RunFolder, kind: Kind | None = None) -> Page:
     """What a run tells of itself: as it wrote it at its end, or as its kind reads it from its files now.
 
-    Args:
-        folder: of the run.
-        kind: where the caller knows it; else what ``config.json`` says.
+    ``kind``: where the caller knows it; else what ``config.json`` says.
     """
     kind = kind or catalogue.kind_of(folder)
     if folder.finished and (written := blocks.read(folder.path)) is not None:
@@ -180,9 +178,7 @@ def _checked(page: Page) -> Page:
 def write_report(path: Path, kind: Kind | None = None) -> Path:
     """Write ``page.json`` and ``report.html`` of a run from its files, whether it has ended or not; the report's path.
 
-    Args:
-        path: of the run folder.
-        kind: where the caller knows it; else what ``config.json`` says.
+    ``kind``: as in ``page_of``.
     """
     folder = RunFolder.open(path)
     kind = kind or catalogue.kinds().get(catalogue.kind_of(folder).name)
@@ -397,11 +393,7 @@ def _run_seeds(found: catalogue.System, config: Any, where: Where, command: str,
 
 
 def check_env(kind: type[Any], spec: str) -> None:
-    """A wrong name, option or kind of environment fails before anything is imported, loaded or written.
-
-    Args:
-        kind: settings of the system.
-        spec: of the environment; "" = none.
+    """A wrong name, option or kind of environment (``spec``; "" = none) fails before anything is loaded or written.
 
     Raises:
         BadInput: what is wrong with it.

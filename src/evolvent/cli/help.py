@@ -20,12 +20,7 @@ _USED = ("minutes", "device", "eval_every", "memory", "workers", "threads", "dty
 
 
 def example(name: str, default: Any) -> str:
-    """A command that works: the one that a newcomer is shown of the kind, or what of it fits this system, too.
-
-    Args:
-        name: of the system, as it was asked for.
-        default: its settings.
-    """
+    """A command that works: the one that a newcomer is shown of the kind, or what of it fits this system, too."""
     kind = catalogue.kind(getattr(default, "KIND", ""))
     runs = [choice for choice in kind.choices if choice.command.startswith("evolvent run ")]
     meant = [choice for choice in runs if name in choice.systems]
@@ -46,14 +41,9 @@ def example(name: str, default: Any) -> str:
 
 
 def shown(default: Any, options: Any, most: int = MOST) -> set[str]:
-    """Dotted names of the settings and options that ``--help`` shows.
+    """Dotted names of the settings and options that ``--help`` shows, at most ``most`` flags.
 
     Where the run goes, then what the system itself has, then what is used most of the rest, as long as there is room.
-
-    Args:
-        default: settings of the system.
-        options: of any run.
-        most: flags at most.
     """
     flat = {**configs.flat(default), **dataclasses.asdict(options)}
     where = [field.name for field in dataclasses.fields(options)]
@@ -70,13 +60,7 @@ def shown(default: Any, options: Any, most: int = MOST) -> set[str]:
 
 
 def with_shown(default: Any, names: set[str], prefix: str = "") -> type[Any]:
-    """A class of the same settings with these defaults, of which the parser shows some.
-
-    Args:
-        default: a dataclass.
-        names: dotted names of those that are shown.
-        prefix: of the names in ``default``.
-    """
+    """A class of the same settings with these defaults, of which the parser shows those with these dotted names."""
     kind = type(default)
     hints, columns = get_type_hints(kind, include_extras=True), list[tuple[str, Any, Any]]()
     for field in dataclasses.fields(kind):

@@ -42,10 +42,6 @@ def call_with_time_limit(function: Callable[[], Any], seconds: float) -> Any:
     up. What neither looks at signals nor lets other threads on cannot be stopped from within: ``GRACE_S`` after its
     limit the process ends, and standard error shows the line where it stands.
 
-    Args:
-        function: without arguments.
-        seconds: that it may take.
-
     Raises:
         Overdue: it was not back in time.
         BaseException: whatever the function raises.

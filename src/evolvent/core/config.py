@@ -88,10 +88,7 @@ def with_fields(config: T, **changed: Any) -> T:
 def at_least(config: Any, least: Mapping[str, float], most: Mapping[str, float] = types.MappingProxyType({})) -> None:
     """Refuse settings outside the bounds for their name, in nested configurations too; NaN and ∞ are refused as well.
 
-    Args:
-        config: a dataclass instance.
-        least: the least value by the name of a field; for a tuple of each number, and the tuple must not be empty.
-        most: the largest one, where there is one.
+    A bound holds for each number of a tuple, which must not be empty.
 
     Raises:
         BadInput: names the flag.

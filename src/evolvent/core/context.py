@@ -23,10 +23,7 @@ class RunningContext:
     def to(self, node: int, parents: Sequence[int], own: Callable[[int], Sequence[int]]) -> np.ndarray:
         """Tokens from the root down to ``node``, itself included: int32 ``[P]``, read-only.
 
-        Args:
-            node: the last of the way.
-            parents: of each node, -1 at a root.
-            own: the tokens that a node adds.
+        ``parents``: of each node, -1 at a root; ``own``: the tokens that a node adds.
         """
         new: list[int] = []
         at = node

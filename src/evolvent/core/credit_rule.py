@@ -117,14 +117,10 @@ def values_of(pairs: Iterable[str], where: str) -> dict[str, Any]:
 
 
 def rule_of(name: str, found: Any, module: Any, home: str, *, whole: bool) -> CreditRule:
-    """A rule of what was found; what it does not declare itself its module may.
+    """A rule of a function, or an object with ``assign``, in a file or module ``home`` ("" in the package).
 
-    Args:
-        name: by which it was asked for.
-        found: a function, or an object with ``assign``.
-        module: where it stands.
-        home: its file or module, ``""`` in the package.
-        whole: whether the module is the rule: then checks read its docstring and claims.
+    What it does not declare itself its module may. ``whole``: the module is the rule, and checks read its docstring and
+    claims.
 
     Raises:
         BadInput: neither, or no level is declared.

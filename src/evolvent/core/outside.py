@@ -52,10 +52,7 @@ def pointer(text: str) -> Pointer | None:
 def load(at: Pointer, what: str, names: Sequence[str]) -> tuple[ModuleType, str, Any]:
     """The module, the name and the object that a pointer means.
 
-    Args:
-        at: where it is.
-        what: it is, for errors: "a credit rule".
-        names: looked for in this order where the pointer names nothing.
+    ``what`` it is, for errors ("a credit rule"); ``names`` are looked for in order where the pointer names nothing.
 
     Raises:
         BadInput: no such file, module or name, or the file does not run.
@@ -161,11 +158,7 @@ def brought(group: str) -> dict[str, Brought]:
 
 
 def module_of(at: Pointer, expected: str) -> ModuleType:
-    """The module that a pointer names; a file is run.
-
-    Args:
-        at: where it is.
-        expected: there, for errors: "a Python file with a credit rule".
+    """The module that a pointer names; a file is run. ``expected`` is for errors: "a Python file with a credit rule".
 
     Raises:
         BadInput: no such file or module, or it does not run.

@@ -28,10 +28,7 @@ _COLUMNS = tuple(field.name for field in fields(Rollout) if field.name not in ("
 def save_rollout(path: str | Path, rollout: Rollout, more: Mapping[str, np.ndarray] | None = None) -> None:
     """Write ``rollout`` to the manifest ``path`` (``NAME.json``) and the npz that it names, replacing both atomically.
 
-    Args:
-        path: of the manifest.
-        rollout: what to write.
-        more: further columns by name, which ``load_columns`` reads.
+    ``more`` are further columns by name, which ``load_columns`` reads.
 
     Raises:
         BadInput: a column of Python objects.

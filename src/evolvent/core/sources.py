@@ -24,10 +24,7 @@ def save_copy(place: Path, file: Path, **facts: object) -> None:
 def renew(place: Path, step: int, given: Path | None = None) -> None:
     """Accept a file that was changed: copy it as it is now. The copy used until ``step`` stays, named in the note.
 
-    Args:
-        place: the folder that ``save_copy`` filled, or none.
-        step: of the run, the last one with the file as it was.
-        given: the file that is used now, where it may be another.
+    ``given``: the file that is used now, where it may be another than the one noted in ``place``.
     """
     noted = note(place)
     file = given or (Path(noted["file"]).expanduser() if noted else place)
@@ -46,12 +43,9 @@ def note(place: Path) -> dict[str, Any] | None:
 
 
 def original(place: Path, what: str, given: Path | None = None) -> Path:
-    """The file as it was when the run began: where it was, or, where it is gone, its copy.
+    """The file as it was when the run began: where it was, or, where it is gone, its copy in ``place``.
 
-    Args:
-        place: the folder that ``save_copy`` filled.
-        what: the file is, for errors: "the file of the tasks".
-        given: the file that is used now, where it may be another.
+    ``what`` it is, for errors ("the file of the tasks"); ``given``: the file that is used now, where it may be another.
 
     Raises:
         BadInput: it has changed since the run began.

@@ -71,11 +71,7 @@ def paired(a: Mapping[Key, int], b: Mapping[Key, int]) -> Paired | None:
 
 
 def own(pages: Sequence[Page]) -> tuple[Against, ...]:
-    """A setting against what its own runs recorded to compare it with; empty where that is nothing.
-
-    Args:
-        pages: of its runs, one a seed.
-    """
+    """A setting, by the pages of its runs, one a seed, against what these recorded to compare it with; may be empty."""
     found: dict[tuple[str, str], list[tuple[int, Comparison]]] = {}
     for run, page in enumerate(pages):
         for one in page.of(Comparison):
@@ -138,12 +134,7 @@ def by_interval(
 def by_pairs(name: str, test: Paired, subject: str = "", *, seeds: int = 1, thing: str = "task") -> Against:
     """How two success rates over the same tasks came out.
 
-    Args:
-        name: with what it is compared.
-        test: the outcomes in pairs.
-        subject: of what, if not of the run.
-        seeds: how many runs the pairs are of.
-        thing: what a pair is.
+    ``subject``: of what, if not of the run; ``seeds``: how many runs the pairs are of; ``thing``: what a pair is.
     """
     over = count(test.n, thing) + (f" of {seeds} seeds" if seeds > 1 else "")
     numbers = f"{_points((test.difference, test.lo, test.hi))} on the same {over}; "

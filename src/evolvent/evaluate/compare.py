@@ -104,10 +104,7 @@ def load(
 ) -> list[Arm]:
     """Read run folders, or folders of run folders, into arms in the order given.
 
-    Args:
-        folders: as ``seeds/*`` gives them, too: pages beside the runs (``compare.html``) are passed over.
-        page_of: the page of a run.
-        note: called with what is passed over.
+    Pages beside the runs, as ``seeds/*`` gives them too, are passed over; ``note`` is called with which.
 
     Raises:
         BadInput: a folder holds no finished run, or the same seed of the same setting stands in two of them.

@@ -49,10 +49,6 @@ class Listed:
 def runs(folder: Path, page_of: Callable[[RunFolder], Page]) -> list[Listed]:
     """The runs in ``folder`` and in folders inside it, the newest first; broken ones last.
 
-    Args:
-        folder: where to look.
-        page_of: what a run tells of itself.
-
     Raises:
         BadInput: no such folder, or no run in it.
     """

@@ -104,9 +104,7 @@ class Live:
     def advancing(self, text: str, every: float = 10.0) -> Callable[[float], None]:
         """``status(text)`` now, and, called with the share that is done, how far it is and how long it will take.
 
-        Args:
-            text: what is being waited for.
-            every: seconds between two lines; what comes sooner is not shown.
+        What comes sooner than ``every`` seconds after the line before is not shown.
         """
         self.status(text)
         began = last = time.monotonic()
@@ -121,11 +119,9 @@ class Live:
         return said
 
     def progress(self, done: float, facts: Sequence[str]) -> None:
-        """How far a long run is, and what it does; replaced by the next call.
+        """How far a long run is, as a share, and what it does, the most important first; replaced by the next call.
 
-        Args:
-            done: share of the work done, 0..1.
-            facts: the most important first: a narrow terminal shows as many as fit.
+        A narrow terminal shows as many facts as fit.
         """
         facts = [one_line(fact) for fact in facts]
         if self._rich is None:

@@ -9,12 +9,10 @@ from evolvent.core.errors import BadInput
 
 
 def check_score(score: object, where: str) -> None:
-    """Refuse what no page could read.
+    """Refuse what no page could read; ``where``: the system that returned it.
 
-    Args:
-        score: ``{"name", "value", "ci95", "higher_is_better"}``, or ``None``: the run has none. The interval may be
-            missing or empty, the value ``None``.
-        where: the system that returned it.
+    A score is ``{"name", "value", "ci95", "higher_is_better"}``, or ``None``: the run has none. The interval may be
+    missing or empty, the value ``None``.
 
     Raises:
         BadInput: it cannot be read.

@@ -62,15 +62,7 @@ class Verdict:
 
 
 def of_run(manifest: Mapping[str, Any], page: Page, folder: Path, *, ended: bool = True, step: int = 0) -> Verdict:
-    """The verdict on one run.
-
-    Args:
-        manifest: content of ``config.json``.
-        page: what the run tells of itself.
-        folder: where it is, for the command that goes on.
-        ended: whether it has.
-        step: how far it is, where it has not.
-    """
+    """The verdict on one run, from its ``config.json`` and its page; ``step``: how far it is until it ends."""
     if not ended:
         return Verdict(f"No verdict yet: the run has not ended (step {step:,}).", command=_again(manifest, folder))
     if page.score is None or page.score.value is None:
@@ -87,14 +79,7 @@ def of_run(manifest: Mapping[str, Any], page: Page, folder: Path, *, ended: bool
 
 
 def of_seeds(manifest: Mapping[str, Any], pages: Sequence[Page], seeds: Sequence[int], folder: Path) -> Verdict:
-    """The verdict on the seeds of one setting together.
-
-    Args:
-        manifest: content of ``config.json`` of one of them.
-        pages: of all of them.
-        seeds: all of them.
-        folder: of the one.
-    """
+    """The verdict on the seeds of one setting together; manifest and folder are those of one of them."""
     found, hint = own(pages), pages[0].hint
     if hint.verdict:
         return Verdict(hint.verdict)

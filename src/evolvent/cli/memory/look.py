@@ -6,13 +6,13 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import partial
 from json import loads
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from evolvent.cli.memory.opening import Json, Scope, Where, place
 from evolvent.core.errors import BadInput
@@ -30,6 +30,41 @@ _COLUMNS = {
     "harmful": ("Harmful", ["id", "why", "value", "n", "source"], "worst"),
     "poisoned": ("In use, and descended from what is not trusted", ["id", "root", "why", "depth"], "nearest"),
 }
+
+
+def _filter(text: str) -> dict[str, Any] | None:
+    """A filter from the command line."""
+    try:
+        return loads(text) if text else None
+    except ValueError as error:
+        raise BadInput("the filter is no JSON", got=text, expected='e.g. {"repo": "x"}', where="--filter") from error
+
+
+@dataclass(frozen=True)
+class Which:
+    """Which memories are meant."""
+
+    status: str = "active"
+    """active, expired, archived, quarantined, superseded, erased, or all."""
+    filter: str = ""
+    """only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'."""
+    kinds: tuple[str, ...] = ()
+    """only memories of these kinds."""
+
+    def given(self) -> dict[str, Any]:
+        """As ``Memory.items`` and ``Memory.count`` take it."""
+        status = None if self.status == "all" else self.status
+        return {"status": status, "filter": _filter(self.filter), "kinds": self.kinds or None}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which part of a long list is printed."""
+
+    limit: int = 50
+    """at most this many."""
+    after: str = ""
+    """only those after this id: the last one of the page before."""
 
 
 def audit(
@@ -102,29 +137,19 @@ def search(
 def list_(
     store: Where,
     *,
-    status: str = "active",
-    filter: str = "",
-    kinds: tuple[str, ...] = (),
+    which: OmitArgPrefixes[Which] = Which(),
     order: Order = "oldest",
-    limit: int = 50,
-    after: str = "",
+    part: OmitArgPrefixes[Part] = Part(),
     scope: Scope = "default",
     json: Json = False,
 ) -> None:
     """The memories of a store, page by page.
 
     Args:
-        status: active, expired, archived, quarantined, superseded, erased, or all.
-        filter: only memories whose metadata hold this, e.g. '{"repo": "x", "year": {">=": 2020}}'.
-        kinds: only memories of these kinds.
         order: oldest or newest first, by created (when it was experienced), value or number of outcomes.
-        limit: at most this many.
-        after: only those after this id: the last one of the page before.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
-        items = memory.items(
-            _status(status), filter=_filter(filter), kinds=kinds or None, order=order, limit=limit, after=after or None
-        )
+        items = memory.items(**which.given(), order=order, limit=part.limit, after=part.after or None)
         if json:
             live.note(dump([asdict(item) for item in items], indent=2))
             return
@@ -134,22 +159,14 @@ def list_(
         ]
         names = ["id", "status", "stage", "value", "outcomes", "kind", "when", "what", "metadata"]
         live.table(count(len(items), "memory", "memories"), names, rows)
-        if len(items) == limit:
+        if len(items) == part.limit:
             live.note(f"perhaps more: --after {items[-1].id}")
 
 
-def count_(
-    store: Where, *, status: str = "active", filter: str = "", kinds: tuple[str, ...] = (), scope: Scope = "default"
-) -> None:
-    """How many memories a store has.
-
-    Args:
-        status: active, expired, archived, quarantined, superseded, erased, or all.
-        filter: only memories whose metadata hold this.
-        kinds: only memories of these kinds.
-    """
+def count_(store: Where, *, which: OmitArgPrefixes[Which] = Which(), scope: Scope = "default") -> None:
+    """How many memories a store has."""
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
-        live.note(str(memory.count(_status(status), filter=_filter(filter), kinds=kinds or None)))
+        live.note(str(memory.count(**which.given())))
 
 
 def receipts(
@@ -159,8 +176,7 @@ def receipts(
     stage: str = "",
     before: str = "",
     filter: str = "",
-    limit: int = 50,
-    after: str = "",
+    part: OmitArgPrefixes[Part] = Part(),
     scope: Scope = "default",
     json: Json = False,
 ) -> None:
@@ -171,8 +187,6 @@ def receipts(
         stage: only of this stage.
         before: only older ones (2026-11-20, 2026-11-20T18:30).
         filter: only those that handed out a memory whose metadata hold this.
-        limit: at most this many.
-        after: only those after this receipt: the last one of the page before.
     """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         found = memory.receipts(
@@ -180,15 +194,15 @@ def receipts(
             stage=stage or None,
             before=before or None,
             filter=_filter(filter),
-            limit=limit,
-            after=after or None,
+            limit=part.limit,
+            after=part.after or None,
         )
         if json:
             live.note(dump([asdict(one) for one in found], indent=2))
             return
         rows = [[r.id, "yes" if r.settled else "no", r.stage, _short(r.task), " ".join(r.shown)] for r in found]
         live.table(count(len(found), "receipt"), ["id", "settled", "stage", "task", "shown"], rows)
-        if len(found) == limit:
+        if len(found) == part.limit:
             live.note(f"perhaps more: --after {found[-1].id}")
 
 
@@ -205,20 +219,6 @@ def find(store: Where, text: Annotated[str, Positional], *, scope: Scope = "defa
             return
         rows = [[trace.id, trace.where, _short(trace.text)] for trace in found]
         live.table(count(len(found), "trace"), ["id", "where", "text"], rows)
-
-
-def _status(word: str) -> str | None:
-    return None if word == "all" else word
-
-
-def _filter(text: str) -> dict[str, Any] | None:
-    """A filter from the command line."""
-    if not text:
-        return None
-    try:
-        return loads(text)
-    except ValueError as error:
-        raise BadInput("the filter is no JSON", got=text, expected='e.g. {"repo": "x"}', where="--filter") from error
 
 
 def explain(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from contextlib import closing
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from evolvent.cli.memory.opening import DryRun, Id, Ids, Json, Reason, Scope, Where
 from evolvent.core.errors import BadInput
@@ -23,15 +23,17 @@ _ROWS = 40
 _REASON = "asked for on the command line"
 
 
-def rollback(
-    store: Where,
-    *,
-    to: str,
-    reason: Reason = _REASON,
-    scope: Scope = "default",
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+@dataclass(frozen=True)
+class Act:
+    """How an act is noted and told, and whether it is done."""
+
+    reason: Reason = _REASON
+    scope: Scope = "default"
+    dry_run: DryRun = False
+    json: Json = False
+
+
+def rollback(store: Where, *, to: str, act: OmitArgPrefixes[Act] = Act()) -> None:
     """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
     A time just before a rollback undoes that rollback.
@@ -40,8 +42,8 @@ def rollback(
         to: receipt of a recall (r12: the state that it saw), or a time (2026-11-20, 2026-11-20T18:30).
     """
     began = datetime.now().astimezone()
-    with closing(open_memory(store, scope)) as memory:
-        _tell(memory.rollback(to, reason, dry_run=dry_run), store, scope, dry_run, json, began)
+    with closing(open_memory(store, act.scope)) as memory:
+        _tell(memory.rollback(to, act.reason, dry_run=act.dry_run), store, act, began)
 
 
 def revise(
@@ -52,10 +54,7 @@ def revise(
     void: bool = False,
     source: str | None = None,
     weight: float | None = None,
-    reason: Reason = _REASON,
-    scope: Scope = "default",
-    dry_run: DryRun = False,
-    json: Json = False,
+    act: OmitArgPrefixes[Act] = Act(),
 ) -> None:
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
 
@@ -74,51 +73,33 @@ def revise(
             "not one outcome", got=got, expected="--reward NUMBER, or --void", where="evolvent memory revise"
         )
     began = datetime.now().astimezone()
-    with closing(open_memory(store, scope)) as memory:
+    with closing(open_memory(store, act.scope)) as memory:
         more: dict[str, Any] = {} if weight is None else {"weight": weight}
-        done = memory.revise(receipt, reward, reason, source=source, valid=not void, dry_run=dry_run, **more)
-        _tell(done, store, scope, dry_run, json, began)
+        done = memory.revise(receipt, reward, act.reason, source=source, valid=not void, dry_run=act.dry_run, **more)
+        _tell(done, store, act, began)
 
 
-def quarantine(
-    store: Where,
-    ids: Ids,
-    *,
-    descendants: bool = True,
-    reason: Reason = _REASON,
-    scope: Scope = "default",
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+def quarantine(store: Where, ids: Ids, *, descendants: bool = True, act: OmitArgPrefixes[Act] = Act()) -> None:
     """Exclude untrusted memories from recall, with the memories written under their influence.
 
     Args:
         descendants: also quarantine memories written while these were shown, their descendants and later versions.
     """
-    with closing(open_memory(store, scope)) as memory:
-        done = memory.quarantine(_named(ids), reason, descendants=descendants, dry_run=dry_run)
-        _tell(done, store, scope, dry_run, json)
+    with closing(open_memory(store, act.scope)) as memory:
+        done = memory.quarantine(_named(ids), act.reason, descendants=descendants, dry_run=act.dry_run)
+        _tell(done, store, act)
 
 
-def restore(
-    store: Where,
-    ids: Ids,
-    *,
-    descendants: bool = False,
-    reason: Reason = _REASON,
-    scope: Scope = "default",
-    dry_run: DryRun = False,
-    json: Json = False,
-) -> None:
+def restore(store: Where, ids: Ids, *, descendants: bool = False, act: OmitArgPrefixes[Act] = Act()) -> None:
     """Include memories in recall again, whatever excluded them.
 
     Args:
         descendants: also restore memories derived from them.
     """
     began = datetime.now().astimezone()
-    with closing(open_memory(store, scope)) as memory:
-        done = memory.restore(_named(ids), reason, descendants=descendants, dry_run=dry_run)
-        _tell(done, store, scope, dry_run, json, began)
+    with closing(open_memory(store, act.scope)) as memory:
+        done = memory.restore(_named(ids), act.reason, descendants=descendants, dry_run=act.dry_run)
+        _tell(done, store, act, began)
 
 
 def compact(
@@ -139,7 +120,8 @@ def compact(
     """
     age = None if unsettled_days is None else 86_400.0 * unsettled_days
     with closing(open_memory(store, scope)) as memory:
-        _tell(memory.compact(keep=keep, unsettled=age, dry_run=dry_run), store, scope, dry_run, json)
+        done = memory.compact(keep=keep, unsettled=age, dry_run=dry_run)
+        _tell(done, store, Act(scope=scope, dry_run=dry_run, json=json))
 
 
 def update(
@@ -168,10 +150,7 @@ def erase(
     find: str = "",
     older_than: str = "",
     stage: str = "",
-    reason: Reason = _REASON,
-    scope: Scope = "default",
-    dry_run: DryRun = False,
-    json: Json = False,
+    act: OmitArgPrefixes[Act] = Act(),
 ) -> None:
     """Erase what memories, receipts or lines of the log said, for good; numbers, date and reason stay.
 
@@ -183,10 +162,10 @@ def erase(
     """
     if not ids and not find and not older_than:
         raise BadInput("nothing is named", expected="ids (m3 r7), --find TEXT or --older-than TIME", where="erase")
-    with closing(open_memory(store, scope)) as memory:
+    with closing(open_memory(store, act.scope)) as memory:
         what: list[Any] = [*ids, *(memory.find(find) if find else ())]
         what += memory.receipts(before=older_than, stage=stage or None) if older_than else ()
-        _tell(memory.erase(what, reason, dry_run=dry_run), store, scope, dry_run, json)
+        _tell(memory.erase(what, act.reason, dry_run=act.dry_run), store, act)
 
 
 def drop_scope(store: Where, name: Annotated[str, Positional], *, yes: bool = False, reason: Reason = _REASON) -> None:
@@ -210,16 +189,16 @@ def _named(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began: datetime | None = None) -> None:
+def _tell(done: Mended, store: str, act: Act, began: datetime | None = None) -> None:
     """What changed, or would: tables on a terminal, or JSON; and how to take it back."""
     with Live(plain=True) as live:
-        if json:
-            live.note(dump(dataclasses.asdict(done), indent=2))
+        if act.json:
+            live.note(dump(asdict(done), indent=2))
             return
         if done.nothing:
             live.note("nothing to change" + _still_quarantined(done))
             return
-        now = "would be" if dry_run else "is"
+        now = "would be" if act.dry_run else "is"
         _table(
             live,
             count(len(done.statuses), "memory", "memories"),
@@ -233,15 +212,15 @@ def _tell(done: Mended, store: str, scope: str, dry_run: bool, json: bool, began
         _table(live, "Texts taken out of rows that stay", ["texts", "rows"], emptied)
         if done.events:
             events = count(abs(done.events), "value event")
-            verb = "counts" if abs(done.events) == 1 and not dry_run else "count"
+            verb = "counts" if abs(done.events) == 1 and not act.dry_run else "count"
             again = f"{verb} again" if done.events < 0 else f"no longer {verb}"
-            live.note(f"\n{events} {'would ' if dry_run else ''}{again}")
+            live.note(f"\n{events} {'would ' if act.dry_run else ''}{again}")
         if done.kept:
             live.note(_still_quarantined(done).lstrip("; "))
-        if dry_run:
+        if act.dry_run:
             live.note("\ndry run: nothing was changed")
         else:
-            live.note(f"\n{done.verb} done as {done.act}{_back(done, mask_secrets(store), scope, began)}")
+            live.note(f"\n{done.verb} done as {done.act}{_back(done, mask_secrets(store), act.scope, began)}")
 
 
 def _back(done: Mended, store: str, scope: str, began: datetime | None) -> str:

@@ -26,9 +26,7 @@ _STYLES = (0, 1, 4, 2, 3, 5)
 def draw(blocks: Sequence[Any], folder: Path) -> str:
     """Blocks one below another; pictures beside one another, as many as there is room for.
 
-    Args:
-        blocks: what to draw.
-        folder: of the run, for pictures and pages that blocks name.
+    Files that blocks name are those of the run ``folder``.
     """
     out: list[str] = []
     for layout, group in groupby(blocks, _layout):

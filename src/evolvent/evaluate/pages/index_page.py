@@ -14,13 +14,7 @@ _MARKS = {"running": "●", "finished": "✓", "stopped": "■", "failed": "!", 
 
 
 def render(title: str, runs: Sequence[Listed], where: dict[str, str]) -> str:
-    """The page as text.
-
-    Args:
-        title: what the folder is called.
-        runs: in the order in which they stand at first.
-        where: the address of the report of each run that has one, by its path.
-    """
+    """The page as text; ``where`` has the address of the report of each run that has one, by its path."""
     states = {state: sum(run.state == state for run in runs) for state in _MARKS}
     counts = " · ".join([count(len(runs), "run"), *(f"{n} {state}" for state, n in states.items() if n)])
     head = "".join(f'<th class="first" scope="col">{name}</th>' for name in _COLUMNS)

@@ -20,12 +20,7 @@ _ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
 
 
 def report(run: RunFolder, own_page: Page) -> str:
-    """The page of a run as text; works for a run that has not ended, too.
-
-    Args:
-        run: its folder.
-        own_page: what the run wrote for its page.
-    """
+    """The page of a run as text, from its folder and what it wrote for its page; of a run that has not ended, too."""
     manifest, folder = run.manifest(), Path(run.path)
     summary = run.summary() if run.finished else {}
     verdict = of_run(manifest, own_page, folder, ended=run.finished, step=max(0, run.step))

@@ -27,11 +27,9 @@ class _Grown:
 
 
 def tree(block: Tree, draw: Callable[[Sequence[Any]], str]) -> str:
-    """A tree as HTML; its style is ``tree.css``.
+    """A tree as HTML, of the style ``tree.css``; ``draw`` gives the blocks inside a state as HTML.
 
-    Args:
-        block: what to draw; a state whose parent does not stand before it is left out.
-        draw: the blocks inside a state as HTML.
+    A state whose parent does not stand before it is left out.
     """
     below: dict[int, list[int]] = {}
     for i, node in enumerate(block.nodes):
