@@ -24,7 +24,7 @@ from evolvent.core import outside, sources
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import ERROR, Interrupted, RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.evaluate import blocks
+from evolvent.evaluate import blocks, mirrors
 from evolvent.evaluate.blocks import Page
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.outcome import tell
@@ -245,7 +245,8 @@ def _check_resume(where: Where) -> None:
 
 
 def _run_one(found: catalogue.System, config: Any, where: Where, command: str, live: Live, again: str = "") -> Path:
-    out, resume, tracker = where.out, where.resume, _tracker(where.log)
+    out, resume = where.out, where.resume
+    tracker = mirrors.tracker(where.log) if where.log else None  # one that is missing is missed before a run begins
     name, env, seed = found.name, str(getattr(config, "env", "")), int(getattr(config, "seed", 0))
     changed: dict[str, tuple[Any, Any]] = {}
     if resume is None:
@@ -296,18 +297,9 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
     return folder.path
 
 
-def _tracker(name: str) -> Any:
-    """The package that the metrics go to as well, or ``None``; one that is missing is missed before a run begins."""
-    from evolvent.evaluate import mirrors
-
-    return mirrors.tracker(name) if name else None
-
-
 @contextmanager
 def _watched(folder: RunFolder, tracker: Any) -> Iterator[None]:
     """A tracker gets the numbers of each line of the metrics, for as long as the block lasts."""
-    from evolvent.evaluate import mirrors
-
     if tracker is None:
         yield
         return

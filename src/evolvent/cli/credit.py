@@ -104,8 +104,8 @@ def credit(
         live.note(f"page: {drawn}")
 
 
-def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
-    """The recorded attempts of a run.
+def read(folder: RunFolder, *, last: bool = False, where: str = _WHERE) -> list[Episode]:
+    """The recorded attempts of a run; ``last``: of its last update or pass alone.
 
     Raises:
         BadInput: none were recorded.
@@ -116,6 +116,7 @@ def read(folder: RunFolder, *, last: bool = False) -> list[Episode]:
             "the run has recorded no attempts",
             got=str(folder.path),
             expected="lines in episodes.jsonl",
+            where=where,
             do="language models: --record N keeps N attempts of each update; teams in lockstep: agent_gae, …",
         )
     newest = max(int(record.get("step", 0)) for record in records)

@@ -56,7 +56,7 @@ def verl(
         raise missing_extra(str(error.name), "train", _WHERE) from error
     with opened, Live(plain=True if plain else None) as live:
         live.status("reading episodes.jsonl")
-        episodes = linear(read(opened, last=last))
+        episodes = linear(read(opened, last=last, where=_WHERE))
         if not any(e.n_tokens for e in episodes):
             raise BadInput(
                 "the run has recorded no tokens",

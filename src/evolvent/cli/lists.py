@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated, Any
 
 import tyro
@@ -87,10 +86,8 @@ def _summary(row: Any) -> str:
 def _list_models() -> _Tables:
     from evolvent import models
 
-    found = models.cached_models()
-    rows = [dataclasses.asdict(row) if dataclasses.is_dataclass(row) else dict(row) for row in found]  # type: ignore[arg-type]
-    columns = list(rows[0]) if rows else ["name"]
-    return columns, {"models": [[row[name] for name in columns] for row in rows]}, []
+    rows = models.cached_models()
+    return list(rows[0]), {"models": [list(row.values()) for row in rows]}, []
 
 
 _LISTS = {

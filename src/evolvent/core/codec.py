@@ -30,8 +30,9 @@ def encode_episode(episode: Episode) -> str:
     return _line(episode.to_dict(), episode.id)
 
 
-def decode_episode(line: str | bytes, *, where: str = "decode_episode") -> Episode:
-    """The inverse of ``encode_episode``; ``where`` names file and line in errors."""
+def decode_episode(line: str | bytes) -> Episode:
+    """The inverse of ``encode_episode``."""
+    where = "decode_episode"
     record = _parse(line, where)
     if "tokens" in record:
         raise BadInput(

@@ -147,17 +147,13 @@ def diff(a: Any, b: Any) -> dict[str, tuple[Any, Any]]:
 def _to_plain(cfg: Any) -> dict[str, Any]:
     if not dataclasses.is_dataclass(cfg) or isinstance(cfg, type):
         raise BadInput("not a configuration", got=cfg, expected="an instance of a dataclass", where="to_json")
-    name = type(cfg).__name__
-    out: dict[str, Any] = {}
-    for field in dataclasses.fields(cfg):
-        out[field.name] = plain(_open(getattr(cfg, field.name)), f"{name}.{field.name}")
-    return out
+    return plain(_open(cfg), type(cfg).__name__)
 
 
 def _open(value: Any) -> Any:
     """Dataclasses anywhere inside tuples, lists and mappings as plain dicts."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _to_plain(value)
+        return {field.name: _open(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return {key: _open(item) for key, item in cast("Mapping[Any, Any]", value).items()}
     if isinstance(value, tuple | list):

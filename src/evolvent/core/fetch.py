@@ -57,16 +57,10 @@ def cache_dir() -> Path:
     return folder
 
 
-def sha256_file(path: Path, progress: Progress | None = None) -> str:
-    """SHA-256 of a file as 64 hex digits; ``progress(bytes_done, bytes_total, text)`` is called now and then."""
-    digest, done, total = hashlib.sha256(), 0, path.stat().st_size
+def sha256_file(path: Path) -> str:
+    """SHA-256 of a file as 64 hex digits."""
     with path.open("rb") as stream:
-        while block := stream.read(1 << 22):
-            digest.update(block)
-            done += len(block)
-            if progress:
-                progress(done, total, "checking")
-    return digest.hexdigest()
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def download_packages(names: Sequence[str], folder: Path, progress: Progress | None = None) -> list[Path]:

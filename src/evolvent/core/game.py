@@ -273,12 +273,13 @@ def encode_game(game: Game) -> str:
     return json.dumps(escape(plain(record, "encode_game")), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
-def decode_game(line: str, *, where: str = "decode_game") -> Game:
-    """The inverse of ``encode_game``; ``where`` names file and line in errors.
+def decode_game(line: str) -> Game:
+    """The inverse of ``encode_game``.
 
     Raises:
         BadInput: not the line of a game, of a newer schema, or one that breaks a rule of building.
     """
+    where = "decode_game"
     try:
         read: Any = unescape(json.loads(line))
     except ValueError as error:

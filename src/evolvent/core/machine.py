@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 import sys
 from functools import cache
@@ -114,13 +115,11 @@ def _cores() -> int:
 
 def _cpu_model() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        told = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        lines = []
-    for line in lines:
-        if line.lower().startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine() or "unknown"
+        told = ""
+    named = re.search(r"^model name[^:\n]*:(.*)", told, re.M | re.I)
+    return named[1].strip() if named else platform.processor() or platform.machine() or "unknown"
 
 
 def _memory_gib() -> float | None:

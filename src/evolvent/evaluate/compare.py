@@ -149,12 +149,9 @@ def verdict(standings: Sequence[Standing]) -> Verdict:
     envs = [s.arm.env for s in standings]
     found, sentences = list[Against](), list[str]()
     for s in standings:
-        if s.against:
-            found += s.against
-            sentences.append(sentence_of(s.against))
-        elif envs.count(s.arm.env) == 1:
-            found += _alone(s, envs)
-            sentences += [sentence_of(_alone(s, envs))] if s.arm.alone.against else []
+        against = s.against or (_alone(s, envs) if envs.count(s.arm.env) == 1 else ())
+        found += against
+        sentences += [sentence_of(against)] if against else []
     single = [s.arm.name for s in standings if len(s.arm.seeds) == 1]
     who = "One seed each" if len(single) == len(standings) else f"One seed of {listed(single)}" if single else ""
     note = f"{who}: another one may come out otherwise." if who else ""
@@ -299,10 +296,10 @@ def _interval(arm: Arm) -> tuple[tuple[float, float], str]:
     return _two_stage(np.array(rates), np.array(counts)), "seeds, tasks"
 
 
-def _two_stage(rates: np.ndarray, counts: np.ndarray, n: int = 4000) -> tuple[float, float]:
+def _two_stage(rates: np.ndarray, counts: np.ndarray) -> tuple[float, float]:
     """Resample seeds, then the tasks of each drawn seed (0/1 outcomes: a binomial draw); percentiles of the IQM."""
     rng = np.random.default_rng(0)
-    drawn = rng.integers(0, len(rates), (n, len(rates)))
+    drawn = rng.integers(0, len(rates), (4000, len(rates)))
     lo, hi = np.percentile(iqm(rng.binomial(counts[drawn], rates[drawn]) / counts[drawn], axis=1), [2.5, 97.5])
     return float(lo), float(hi)
 

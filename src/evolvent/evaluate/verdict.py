@@ -104,11 +104,10 @@ def seeds_of(manifest: Mapping[str, Any]) -> list[int]:
 # ------------------------------------------------------------------------------------------- what next
 def _next(manifest: Mapping[str, Any], hint: Hint, found: Sequence[Against], folder: Path) -> tuple[str, str]:
     """What to try, and the command for it."""
-    if found and all(one.state == "better" for one in found) and not hint.always:
-        return _OTHERS, _with(manifest, *_SEEDS)
     if any(one.state == "unknown" for one in found):
         return "Judge it on more tasks or attempts.", ""
-    if not hint.words:
+    better = bool(found) and all(one.state == "better" for one in found)
+    if not hint.words or (better and not hint.always):
         return _OTHERS, _with(manifest, *_SEEDS)
     if hint.command[:1] == ("evolvent",):  # a page is data: it has nobody run anything else
         return hint.words, _line(*(_place(folder) if word == "DIR" else word for word in hint.command))

@@ -90,19 +90,14 @@ def _choice(book: CreditBook) -> str:
     first = "".join(_button("rule", i, rule, i == book.first) for i, rule in enumerate(book.rules))
     second = '<label><input type="radio" name="credit-beside" value="-1" checked><span>nothing</span></label>'
     second += "".join(_button("beside", i, rule, False) for i, rule in enumerate(book.rules))
-    several = len(book.rules) > 1
-    buttons = (
-        f'<div class="choice" hidden><fieldset><legend>coloured by</legend>{first}</fieldset>'
-        f"<fieldset><legend>beside it</legend>{second}</fieldset></div>"
-        if several
-        else ""
-    )
+    buttons = f'<div class="choice" hidden><fieldset><legend>coloured by</legend>{first}</fieldset>'
+    buttons += f"<fieldset><legend>beside it</legend>{second}</fieldset></div>"
     says = "".join(
         f"<li><b>{text(rule.name)}</b>{' (trained)' if rule.trained else ''}: {text(rule.summary)} "
         f'<span class="soft">Level {text(rule.level)}, {_UNITS[rule.unit]}.</span></li>'
         for rule in book.rules
     )
-    return f'{buttons}<ul class="says small">{says}</ul>'
+    return f'{buttons if len(book.rules) > 1 else ""}<ul class="says small">{says}</ul>'
 
 
 def _button(name: str, i: int, rule: Rule, checked: bool) -> str:
@@ -139,12 +134,10 @@ def _listed(i: int, attempt: EpisodeView) -> str:
 
 
 def _pane(attempt: EpisodeView, book: CreditBook) -> str:
-    rule = book.first
     parts: list[str] = []
-    agents = {node.agent for node in attempt.nodes}
-    number = 0
+    several, number = len({node.agent for node in attempt.nodes}) > 1, 0
     for node in attempt.nodes:
-        who = node.agent if len(agents) > 1 else ""
+        who = node.agent if several else ""
         if isinstance(node, Observation):
             parts.append(_seen(node, who))
         else:
@@ -153,13 +146,14 @@ def _pane(attempt: EpisodeView, book: CreditBook) -> str:
     if attempt.left_out:
         parts.append(f'<p class="small soft">and {attempt.left_out} more turns in credit.json</p>')
     outcome = {True: "success", False: "no success", None: ""}[attempt.success]
-    end = " · ".join(filter(None, [f"return {attempt.total:.4g}" if attempt.total is not None else "", outcome]))
+    total = "" if attempt.total is None else f"return {attempt.total:.4g}"
+    end = " · ".join(filter(None, [total, outcome]))
     parts.append(f'<p class="small end">end: {text(end)}</p>' if end else "")
-    picture = _plot(attempt.turns, rule, book)
-    return f'<article class="pane">{picture}{"".join(parts)}</article>'
+    return f'<article class="pane">{_plot(attempt.turns, book)}{"".join(parts)}</article>'
 
 
-def _plot(turns: Sequence[Decision], rule: int, book: CreditBook) -> str:
+def _plot(turns: Sequence[Decision], book: CreditBook) -> str:
+    rule = book.first
     values = tuple(value for turn in turns for value in turn.credit[rule])
     if len(values) < 2:
         return ""
@@ -192,6 +186,7 @@ def _seen(seen: Observation, who: str) -> str:
 def _act(turn: Decision, number: int, who: str, book: CreditBook) -> str:
     rule = book.first
     full = book.full[rule]
+    kind, worth = _worth_of(turn, rule, book)
     pieces = "".join(
         f'<i class="{shade(value, full)}" title="{signed(value)}">{_piece(piece)}</i>'
         for piece, value in zip(turn.tokens, turn.credit[rule], strict=True)
@@ -203,14 +198,9 @@ def _act(turn: Decision, number: int, who: str, book: CreditBook) -> str:
     facts = " · ".join(filter(None, [f"turn {number}", who, reward]))
     return (
         f'<div class="act"><div class="head small"><b>{text(facts)}</b></div><div class="columns"><div class="column">'
-        f'<div class="worth small"><span class="rule"></span> {_worth(turn, rule, book)}</div>'
+        f'<div class="worth small"><span class="rule"></span> <span class="sum {kind}">{worth}</span></div>'
         f'<div class="tokens" dir="auto" tabindex="0">{pieces}{rest}</div></div></div></div>'
     )
-
-
-def _worth(turn: Decision, rule: int, book: CreditBook) -> str:
-    kind, said = _worth_of(turn, rule, book)
-    return f'<span class="sum {kind}">{said}</span>'
 
 
 def _worth_of(turn: Decision, rule: int, book: CreditBook) -> tuple[str, str]:
@@ -232,17 +222,14 @@ def _numbers(book: CreditBook) -> str:
     attempts: list[dict[str, object]] = []
     for attempt in book.attempts:
         turns = attempt.turns
-        columns = {
-            name: _joined([getattr(turn, name) for turn in turns], turns) for name in ("logp", "entropy", "value")
+        row: dict[str, object] = {
+            "sizes": [len(turn.tokens) for turn in turns],
+            "worth": [[list(_worth_of(turn, r, book)) for turn in turns] for r in range(len(book.rules))],
+            "credit": [_joined([turn.credit[r] for turn in turns], turns) for r in range(len(book.rules))],
         }
-        attempts.append(
-            {
-                "sizes": [len(turn.tokens) for turn in turns],
-                "worth": [[list(_worth_of(turn, r, book)) for turn in turns] for r in range(len(book.rules))],
-                "credit": [_joined([turn.credit[r] for turn in turns], turns) for r in range(len(book.rules))],
-                **columns,
-            }
-        )
+        for name in ("logp", "entropy", "value"):
+            row[name] = _joined([getattr(turn, name) for turn in turns], turns)
+        attempts.append(row)
     content = {"full": [_rounded(v) for v in book.full], "first": book.first, "attempts": attempts}
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 

@@ -25,7 +25,9 @@ def report(run: RunFolder, own_page: Page) -> str:
     summary = run.summary() if run.finished else {}
     verdict = of_run(manifest, own_page, folder, ended=run.finished, step=max(0, run.step))
     top = verdict_block(verdict) + _links(folder, manifest)
-    trees, credit, frames = own_page.of(Tree), own_page.of(Credit), _frames(own_page)
+    trees, credit = own_page.of(Tree), own_page.of(Credit)
+    inside = [one for tree in trees for node in tree.nodes for one in node.inside]
+    frames = bool(own_page.of(Frame)) or any(isinstance(one, Frame) for one in inside)  # pages beside it are shown
     styles = ("report.css", *(("credit.css",) if credit else ()), *(("tree.css",) if trees else ()))
     return page(
         _title(manifest),
@@ -43,13 +45,6 @@ def report(run: RunFolder, own_page: Page) -> str:
 
 def _title(manifest: Mapping[str, Any]) -> str:
     return f"{manifest['algo']} on {manifest['env']}" if manifest.get("env") else str(manifest["algo"])
-
-
-def _frames(own_page: Page) -> bool:
-    """Whether pages beside it are shown in frames."""
-    return any(
-        isinstance(one, Frame) for tree in own_page.of(Tree) for node in tree.nodes for one in node.inside
-    ) or bool(own_page.of(Frame))
 
 
 def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], own_page: Page, top: str) -> str:
