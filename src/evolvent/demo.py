@@ -63,9 +63,7 @@ class Orders:
         """One question of each kind, then each about another city: eight at most; no question is in both splits."""
         if split not in CITIES:
             raise BadInput("unknown split", got=split, expected=" or ".join(CITIES), where="orders.tasks")
-        turns = product(
-            range(2), enumerate(KINDS)
-        )  # a split has two cities for each kind, the other split the other two
+        turns = product(range(2), enumerate(KINDS))  # two cities for each kind; the other split has the other two
         pairs = [(what, CITIES[split][(i + 2 * turn) % 4]) for turn, (i, what) in turns]
         return [
             Task(f"{what}-{city}", KINDS[what][0].format(city), kind=what, split=split, seed=seed)

@@ -82,11 +82,8 @@ def trees_of(episodes: Iterable[Episode]) -> list[Episode]:
 def graft(tree: Episode, attempt: Episode, *, of: int, steps: int) -> int:
     """Add an attempt that repeats the first ``steps`` decisions of attempt ``of`` of a tree, and what follows them.
 
-    Args:
-        tree: the record, ended; it grows by what the attempt does not share.
-        attempt: with the repeated decisions in it, ended.
-        of: number of the attempt that it parted from.
-        steps: at least 1, less than either has.
+    Both have ended; the repeated decisions are in ``attempt``, too: at least 1, and less than either has. The tree
+    grows by what the attempt does not share.
 
     Returns:
         The number of the new attempt.

@@ -175,9 +175,8 @@ def _build(cls: type[T], d: Mapping[str, Any], where: str) -> T:
         raise BadInput("not a configuration class", got=cls, expected="a dataclass", where=where)
     fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
     hints = _hints(cls)
-    if "plan" in fields and isinstance(
-        d.get("plan", {}), Mapping
-    ):  # a setting that stood beside the plan before it moved there: folders of earlier versions
+    # a setting that stood beside the plan before it moved there: folders of earlier versions
+    if "plan" in fields and isinstance(d.get("plan", {}), Mapping):
         moved = {f.name for f in dataclasses.fields(hints["plan"])} & d.keys() - fields.keys()
         if moved:
             plan = {**d.get("plan", {}), **{name: d[name] for name in moved}}

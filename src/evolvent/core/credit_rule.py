@@ -44,10 +44,8 @@ class CreditRule:
     def assign(self, record: Sequence[Episode] | Rollout, config: Any = None, **columns: Any) -> Any:
         """Its ledger: of episodes a ``Ledger``, of a rollout a ``RolloutLedger``.
 
-        Args:
-            record: what it reads.
-            config: an instance of ``Config``; the defaults where ``None``.
-            columns: arrays that a rule over rollouts asks for.
+        ``config`` is an instance of ``Config``, or ``None`` for the defaults; ``columns`` are arrays that a rule over
+        rollouts asks for.
 
         Raises:
             BadInput: what the rule raises; of a rule outside the package also its other exceptions, with their line,

@@ -40,10 +40,7 @@ class Episode(Recording):
         """Equal records; NaN equals NaN."""
         if not isinstance(other, Episode):
             return NotImplemented
-        same = self._token_ids == other._token_ids and np.array_equal(self.logp, other.logp, equal_nan=True)
-        same = same and self._seen_ids == other._seen_ids and self._notes.keys() == other._notes.keys()
-        same = same and all(np.array_equal(c, other._notes[n], equal_nan=True) for n, c in self._notes.items())
-        return same and self.to_dict(inline_tokens=False) == other.to_dict(inline_tokens=False)
+        return self.to_dict() == other.to_dict()
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 

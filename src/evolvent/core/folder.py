@@ -80,15 +80,9 @@ class RunFolder:
     ) -> RunFolder:
         """Make a new run folder and write its ``config.json``.
 
-        Args:
-            path: a folder that does not exist yet or is empty.
-            algo: module name of the algorithm.
-            config: every field of the effective configuration, as JSON values.
-            env: name of the environment.
-            seed: root of the seed tree.
-            command: the command line, as text or as its arguments.
-            kind: of run, by its name: language, team, memory, …; ``""`` = of your own.
-            paper: of the algorithm, e.g. arXiv 2601.03192.
+        ``config`` is every field of the effective configuration, as JSON values; ``command`` the command line, as text
+        or as its arguments; ``kind`` that of the run, by its name (language, team, memory, …; ``""`` = of your own);
+        ``paper`` the algorithm's, e.g. arXiv 2601.03192.
 
         Raises:
             BadInput: the folder holds something already, or cannot be made.
@@ -189,10 +183,9 @@ class RunFolder:
     def extend(self, config: Mapping[str, Any], changed: Mapping[str, Any], command: str) -> None:
         """Give a resumed run another total; ``truncate`` writes it, once the run has begun again.
 
-        Args:
-            config: every field of the new configuration, as JSON values.
-            changed: what differs, ``{field: [old, new]}``; kept under ``extended`` in ``config.json``.
-            command: the command line that asked for it.
+        ``config`` is every field of the new configuration, as JSON values; ``changed`` what differs,
+        ``{field: [old, new]}``, kept under ``extended`` in ``config.json``;
+        ``command`` the command line that asked for it.
         """
         manifest = self.manifest()
         entry = {"command": command, "changed": changed, "started": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -109,21 +109,27 @@ class Env(Protocol):
 
         No task is in both splits, under whatever id.
         """
+        ...
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Start one attempt at ``task``."""
+        ...
 
     def step(self, action: str) -> Turn:
         """Act; after a turn that is ``done`` only ``reset`` is allowed."""
+        ...
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """A reviewer's correction after a failed attempt, or ``None`` where there is no reviewer (or no answer)."""
+        ...
 
     def advance(self, pass_number: int) -> None:
         """Tell the world that pass ``pass_number`` (1, 2, …) over the stream begins; definitions may drift."""
+        ...
 
     def close(self) -> None:
         """Release what the environment holds."""
+        ...
 
 
 # ------------------------------------------------------------------------------------------------ models
@@ -211,6 +217,7 @@ class Engine(Protocol):
 
     def __call__(self, requests: Sequence[Request]) -> list[Completion]:
         """One completion a request."""
+        ...
 
 
 Player: TypeAlias = "Generator[Request, Completion, Episode]"
@@ -232,15 +239,19 @@ class Renderer(Protocol):
 
     def first(self, env: Env, turn: Turn, examples: str = "") -> Prompt:
         """A whole prompt: instructions, worked examples, situation."""
+        ...
 
     def more(self, env: Env, turn: Turn, before: Prompt) -> Prompt:
         """What a new situation adds to a conversation, ``before``."""
+        ...
 
     def command(self, text: str) -> Prompt:
         """An allowed action."""
+        ...
 
     def plain(self, text: str) -> Prompt:
         """A text to be continued, as it is."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,12 +292,15 @@ class Model(Protocol):
 
     def generate(self, prompt: str, **sampling: Any) -> Completion:
         """Complete ``prompt``, as ``Sampling`` says; the text ends before the first ``stop`` string."""
+        ...
 
     def score(self, prompt: str, continuations: Sequence[str]) -> np.ndarray:
         """Summed log-probability of each continuation given the prompt: float64 ``[N]``, nats."""
+        ...
 
     def close(self) -> None:
         """Release what the model holds."""
+        ...
 
 
 @runtime_checkable
@@ -296,10 +310,13 @@ class Embedder(Protocol):
     @property
     def id(self) -> str:
         """Model and settings."""
+        ...
 
     @property
     def dim(self) -> int:
         """Length of a vector."""
+        ...
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """Unit-norm float32 ``[N, dim]``."""
+        ...

@@ -20,12 +20,10 @@ from evolvent.core.errors import BadInput
 
 
 def keep_reward(episode: Episode, kind: str, values: ArrayLike) -> None:
-    """Keep one kind of reward, after the last decision; one that was kept before is replaced.
+    """Keep one kind of reward, after the last decision and ``end`` too; one that was kept before is replaced.
 
-    Args:
-        episode: whose; allowed after ``end`` too.
-        kind: name, such as "format", "progress" or "test:3".
-        values: ``[T]``, one for every decision, or a single number for the whole attempt.
+    ``kind`` is a name, such as "format", "progress" or "test:3"; ``values`` are ``[T]``, one for every decision, or a
+    single number for the whole attempt.
 
     Raises:
         BadInput: another number of values, or one that is not finite.

@@ -165,6 +165,7 @@ class TeamEnv(Protocol):
 
     def reset(self, seed: int) -> Frame:
         """Restart all copies; the same seed gives the same course for the same actions."""
+        ...
 
     def step(self, action: np.ndarray) -> Frame:
         """Act in all copies; ``action`` is ``[B, A, *team.action_shape]`` (see ``TeamSpec.kind``).
@@ -173,9 +174,12 @@ class TeamEnv(Protocol):
             BadInput: an action of the wrong shape, or one that is not available.
             EnvError: the environment broke (a worker died, NaN observations, agents that changed): named.
         """
+        ...
 
     def render(self) -> np.ndarray | None:
         """A picture of copy 0, uint8 ``[H, W, 3]``; ``None`` where the environment cannot draw."""
+        ...
 
     def close(self) -> None:
         """Release what the environments hold."""
+        ...

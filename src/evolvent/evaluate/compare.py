@@ -214,12 +214,10 @@ def show(standings: Sequence[Standing], live: Live) -> None:
 
 # ------------------------------------------------------------------------------------------------ reading
 def _runs(folder: Path) -> list[RunFolder]:
-    inside = sorted(folder.glob("*/config.json"))
-    if (folder / "config.json").exists() or not inside:
-        found = [RunFolder.open(folder)]
-    else:
-        found = [RunFolder.open(path.parent) for path in inside]
-    if not found or not any(run.finished for run in found):
+    alone = (folder / "config.json").exists()
+    inside = [] if alone else sorted(path.parent for path in folder.glob("*/config.json"))
+    found = [RunFolder.open(path) for path in inside or [folder]]
+    if not any(run.finished for run in found):
         raise BadInput(
             "no finished run",
             got=str(folder),

@@ -17,11 +17,10 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate import curves as lines_of
 from evolvent.evaluate.blocks import Curve, Line
 from evolvent.evaluate.compare import compare, load, show
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, flow
 from evolvent.evaluate.pages import png
 from evolvent.evaluate.pages.compare_page import write_html
 from evolvent.evaluate.pages.svg import curves, step_ticks
-from evolvent.evaluate.progress import flow
 from evolvent.formulas.statistics import iqm
 from evolvent.running import page_of, write_report
 from evolvent.runs.account.updates import smoothed, thinned, updates, window

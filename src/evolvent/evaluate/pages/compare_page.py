@@ -7,11 +7,11 @@ from pathlib import Path
 
 from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate import curves as lines_of
-from evolvent.evaluate.blocks import Comparison, Curve, Number
+from evolvent.evaluate.blocks import Bars, Comparison, Curve, Number
 from evolvent.evaluate.compare import Arm, Standing, cells, notes, tables, verdict
-from evolvent.evaluate.pages.page import cards, page, section, table, text, way
+from evolvent.evaluate.pages.draw import draw
+from evolvent.evaluate.pages.page import page, section, table, text, way
 from evolvent.evaluate.pages.report import verdict_block
-from evolvent.evaluate.pages.svg import bars, curves, step_ticks
 from evolvent.formulas.statistics import wilson
 
 
@@ -20,10 +20,10 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     arms = [standing.arm for standing in standings]
     rates = all(page.score is not None and page.score.rate for arm in arms for page in arm.pages)
     style = {arm.name: (0, 2, 3, 4, 5, 1)[i % 6] for i, arm in enumerate(arms)}  # the control is grey
-    rows = [Number(s.arm.name, s.iqm, s.ci95) for s in standings]
     without = _without(arms)
-    picture = bars([*without, *rows], [*[1] * len(without), *(style[row.name] for row in rows)], rates=rates)
-    shown = [*_pictures(arms, style), (f"{arms[0].score.name}, interquartile mean", picture)]
+    numbers = (*without, *(Number(s.arm.name, s.iqm, s.ci95, rate=rates) for s in standings))
+    styles = (*(1 for _ in without), *(style[arm.name] for arm in arms))
+    bars = Bars(f"{arms[0].score.name}, interquartile mean", numbers, styles)
     groups, shown_tables = tables(standings), ""
     for group in groups:
         heading = f"<h3>{text(group[0].arm.env)}</h3>" if len(groups) > 1 else ""
@@ -33,7 +33,7 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     top = verdict_block(said) if said.sentence else ""
     body = [
         f"<header><h1>{text(' · '.join(arm.name for arm in arms))}</h1>{top}</header>",
-        cards(shown),
+        draw([*_curves(arms, style), bars], path.parent),
         section("Comparison", shown_tables + rests_on),
         section("The runs", _links(arms, path.parent)),
     ]
@@ -41,31 +41,24 @@ def write_html(standings: Sequence[Standing], path: Path) -> Path:
     return path
 
 
-def _pictures(arms: Sequence[Arm], style: dict[str, int]) -> list[tuple[str, str]]:
+def _curves(arms: Sequence[Arm], style: dict[str, int]) -> list[Curve]:
     """The lines of the arms; numbers that are no shares mean something else everywhere: one picture an environment."""
     groups: dict[tuple[str, str, str], list[tuple[Arm, Curve]]] = {}
     for arm in arms:
         if (curve := lines_of.main_curve(arm.pages[0])) is not None:
             key = curve.title, curve.x_label, "" if curve.rate else arm.env
             groups.setdefault(key, []).append((arm, curve))
-    shown: list[tuple[str, str]] = []
+    shown: list[Curve] = []
     for (title, x_label, env), members in groups.items():
-        pages = [arm.pages for arm, _ in members]
+        pages, curve = [arm.pages for arm, _ in members], members[0][1]
         role = lines_of.role_of(pages)
         found = [lines_of.together(arm.pages, arm.name, style[arm.name], role) for arm, _ in members]
         lines = [line for line in found if line is not None]
-        ticks = members[0][1].ticks and tuple((x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x}))
-        last = max([x for line in lines for x in line.x], default=0.0)
         if any(len(line.x) > 1 for line in lines):
-            picture = curves(
-                [*lines_of.levels(pages), *lines],
-                ticks=ticks or step_ticks(last),
-                x_label=x_label,
-                y_label=members[0][1].y_label,
-                rates=members[0][1].rate,
-            )
-            how = ", on what it learned from" if role == "learned" else ""
-            shown.append((f"{title}{how}{f', {env}' if env else ''}", picture))
+            title += ", on what it learned from" * (role == "learned") + (f", {env}" if env else "")
+            ticks = curve.ticks and tuple((x, f"{x:.0f}") for x in sorted({x for line in lines for x in line.x}))
+            drawn = (*lines_of.levels(pages), *lines)
+            shown.append(Curve(title, drawn, x_label, curve.y_label, curve.rate, ticks=ticks))
     return shown
 
 

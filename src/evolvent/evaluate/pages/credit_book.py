@@ -140,7 +140,7 @@ def shade(value: float | None, full: float) -> str:
 
 # ------------------------------------------------------------------------------------------------ reading
 def _rule(row: Mapping[str, Any]) -> Rule:
-    unit: Literal["token", "turn"] = "turn" if row["unit"] == "turn" else "token"
+    unit = "turn" if row["unit"] == "turn" else "token"
     return Rule(str(row["name"]), str(row["level"]), str(row["summary"]), bool(row["trained"]), unit)
 
 
@@ -217,10 +217,8 @@ def _cut(attempt: EpisodeView, *, tokens: int, characters: int) -> EpisodeView:
         if tokens <= 0 or characters <= 0:
             break
         if isinstance(node, Observation):
-            most = min(_SEEN, characters)
-            text = (
-                node.text if len(node.text) <= most else f"{node.text[:most]} … ({len(node.text) - most:,} characters)"
-            )
+            text, more = node.text[: min(_SEEN, characters)], len(node.text) - min(_SEEN, characters)
+            text += f" … ({more:,} characters)" if more > 0 else ""
             shown_nodes.append(replace(node, text=text))
             characters -= len(text)
             continue

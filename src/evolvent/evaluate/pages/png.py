@@ -56,16 +56,9 @@ def _bright(data: bytes) -> bool:
 
 
 def sheet(frames: Sequence[np.ndarray], *, columns: int = 4, side: int = 176, gap: int = 3) -> np.ndarray:
-    """Frames beside and below one another on grey, each made smaller by a whole factor.
+    """Frames, uint8 ``[H, W, 3]``, beside and below one another on grey, each made smaller by a whole factor.
 
-    Args:
-        frames: uint8 ``[H, W, 3]``, all of one shape; at least one.
-        columns: frames in a row.
-        side: what neither height nor width of a frame should exceed by much.
-        gap: pixels between frames.
-
-    Returns:
-        uint8 ``[H', W', 3]``.
+    ``side`` is what neither height nor width of a frame should exceed by much, ``gap`` the pixels between them.
     """
     small = [_smaller(frame, max(1, round(max(frame.shape[:2]) / side))) for frame in frames]
     height, width, _ = small[0].shape
