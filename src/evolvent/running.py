@@ -192,7 +192,6 @@ def write_report(path: Path, kind: Kind | None = None) -> Path:
     return html
 
 
-# ------------------------------------------------------------------------------------------------------- settings
 def stored_config(found: catalogue.System, resume: Path | None) -> Any:
     """The configuration in the folder of a run to go on with, or ``None``; it must be a run of this system."""
     if resume is None:

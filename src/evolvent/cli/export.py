@@ -19,6 +19,7 @@ from evolvent.core.branches import linear
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.folder import RunFolder
+from evolvent.core.jsonfile import check_target
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.credit import Rule
 
@@ -48,8 +49,7 @@ def verl(
     opened = RunFolder.open(folder)
     manifest = opened.manifest()
     chosen = _rule(rule, manifest)
-    if out.is_dir():
-        raise BadInput("the target is a folder", got=str(out), expected="a file to write", where="--out")
+    check_target(out, "--out")
     try:
         from evolvent.learn.tokens import export_verl
     except ModuleNotFoundError as error:

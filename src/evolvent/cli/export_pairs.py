@@ -11,9 +11,9 @@ import numpy as np
 from tyro.conf import Positional
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import missing_extra
 from evolvent.core.folder import RunFolder
-from evolvent.core.jsonfile import write_atomic
+from evolvent.core.jsonfile import check_target, write_atomic
 from evolvent.evaluate.live import Live, count
 
 _WHERE = "evolvent export pairs"
@@ -31,8 +31,7 @@ def pairs(folder: Annotated[Path, Positional], *, out: Path, model: str = "", pl
         plain: plain text output even on a terminal.
     """
     opened = RunFolder.open(folder)
-    if out.is_dir():
-        raise BadInput("the target is a folder", got=str(out), expected="a file to write", where="--out")
+    check_target(out, "--out")
     try:
         from evolvent.models.language.model import load
         from evolvent.runs.language.pairs import find_pairs, read_groups
@@ -64,8 +63,8 @@ def _texts(policy: Any, chosen: Episode, rejected: Episode) -> dict[str, str]:
     start = policy.encode("", start=True)
     if len(start) and prompt[: len(start)].tolist() == start.tolist():
         prompt = prompt[len(start) :]
-    said = (_said(policy, one) for one in (chosen, rejected))
-    return dict(zip(("prompt", "chosen", "rejected"), (policy.decode(prompt), *map(policy.decode, said)), strict=True))
+    best, worst = (policy.decode(_said(policy, one)) for one in (chosen, rejected))
+    return {"prompt": policy.decode(prompt), "chosen": best, "rejected": worst}
 
 
 def _said(policy: Any, attempt: Episode) -> np.ndarray:

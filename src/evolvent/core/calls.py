@@ -97,7 +97,6 @@ def done_in_time(future: Future[Any], seconds: float) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------------------------------ inside
 def _in_time(future: Future[Any], seconds: float) -> Any:
     if not done_in_time(future, seconds):
         raise Overdue

@@ -54,7 +54,8 @@ class RunFolder:
         self.interrupt = Interrupt()
         self._files: dict[str, IO[bytes]] = {}
         self._started = time.monotonic()
-        self._step = 0
+        self.step = 0
+        """The last step that was logged."""
         self.last_t = 0.0
         """Seconds at its last line."""
         self._extension: dict[str, Any] = {}
@@ -162,14 +163,14 @@ class RunFolder:
     # ---------------------------------------------------------------------------------------------- append
     def log(self, step: int, **values: Any) -> None:
         """Append one flushed line ``{"t": seconds, "step": step, …}`` to ``metrics.jsonl``; NaN becomes null."""
-        self._step = step
+        self.step = step
         self._append("metrics.jsonl", {"t": round(time.monotonic() - self._started, 3), "step": step, **values})
         for watcher in self.watchers:
             watcher(step, values)
 
     def episode(self, episode: Episode, *, step: int | None = None) -> None:
         """Append one recorded episode to ``episodes.jsonl``; ``step`` defaults to the step last logged."""
-        self._append("episodes.jsonl", {"step": self._step if step is None else step, **episode.to_dict()})
+        self._append("episodes.jsonl", {"step": self.step if step is None else step, **episode.to_dict()})
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json`` atomically: a reader sees the old file or the new one, never a part."""
@@ -213,7 +214,7 @@ class RunFolder:
             for path in paths:
                 remaining = [dump(row) + "\n" for row in lines(path) if row.get("step", 0) <= step]
                 write_atomic(path, "".join(remaining))
-        self._step, self._started = 0, time.monotonic()
+        self.step, self._started = 0, time.monotonic()
         for row in lines(self.path / "metrics.jsonl"):
             self._resume_from(row)
 
@@ -253,11 +254,6 @@ class RunFolder:
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
     @property
-    def step(self) -> int:
-        """The last step that was logged."""
-        return self._step
-
-    @property
     def finished(self) -> bool:
         """Whether the run has ended and written its summary."""
         return (self.path / "summary.json").exists()
@@ -272,9 +268,8 @@ class RunFolder:
             self.path / "summary.json", f"a run that has ended (evolvent run … --resume {shlex.quote(str(self.path))})"
         )
 
-    # ---------------------------------------------------------------------------------------------- inside
     def _resume_from(self, row: Mapping[str, Any]) -> None:
-        self._step, self.last_t = int(row["step"]), float(row["t"])
+        self.step, self.last_t = int(row["step"]), float(row["t"])
         self._started = time.monotonic() - self.last_t
 
     def _append(self, name: str, row: Mapping[str, Any]) -> None:

@@ -188,7 +188,6 @@ class Game:
 
     __hash__ = None  # type: ignore[assignment]  # mutable
 
-    # ------------------------------------------------------------------------------------------------- inside
     def _next_turn(self) -> int:
         return self.plies[-1].turn + 1 if self.plies else 0
 

@@ -75,7 +75,7 @@ def check_target(path: Path | None, where: str) -> None:
         BadInput: its folder is not there, or it is a folder itself.
     """
     if path is not None and (path.is_dir() or not path.parent.is_dir()):
-        what = "a folder" if path.is_dir() else "no such folder"
+        what = "the target is a folder" if path.is_dir() else "no such folder"
         raise BadInput(what, got=str(path), expected="a file in a folder that is there", where=where)
 
 

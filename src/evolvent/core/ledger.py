@@ -255,7 +255,6 @@ class Ledger:
             out._loose[level] = _sum_up(self._loose[level], owner, len(trees))
         return out
 
-    # --------------------------------------------------------------------------------------------------- inside
     def _check(self, level: str) -> None:
         if level not in LEVELS:
             raise BadInput("unknown level", got=level, expected=LEVELS, where="Ledger")

@@ -250,7 +250,6 @@ class Record:
             node = self._parent[node]
         return path[::-1]
 
-    # ------------------------------------------------------------------------------------------------- inside
     def _take(self, other: Record, nodes: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Become a copy of some nodes of ``other``; the indices there of the decisions ``[T]`` and tokens ``[K]``."""
         place = {node: i for i, node in enumerate(nodes)} | {-1: -1}

@@ -193,7 +193,6 @@ class Recording(Record):
         self.forks.append(Fork(of=of, after=after, seed=seed))
         self.ended = False
 
-    # ------------------------------------------------------------------------------------------------- inside
     def _node(self, kind: int, text: str, agent: str, parent: int | None) -> int:
         if self.ended:
             raise BadInput("node after the end", got=KINDS[kind], where=f"Episode {self.id}", do="record before end()")
