@@ -12,8 +12,8 @@ import io
 import os
 import shlex
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -275,7 +275,7 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
         live.note(f"this run has ended; nothing to do{more}\n\nreport: {write_report(folder.path, found.kind)}")
         return folder.path
     again = again or _again(found, folder.path)
-    with folder, folder.alone(), _watched(folder, tracker):
+    with folder, folder.alone(), mirrors.mirrored(folder, tracker):
         try:
             with found.faults():
                 summary = found.module.run(config, folder, live, resume=resume is not None)
@@ -294,21 +294,6 @@ def _run_one(found: catalogue.System, config: Any, where: Where, command: str, l
     ended = RunFolder.open(folder.path)
     tell(ended, page_of(ended, found.kind), live, html)
     return folder.path
-
-
-@contextmanager
-def _watched(folder: RunFolder, tracker: Any) -> Iterator[None]:
-    """A tracker gets the numbers of each line of the metrics, for as long as the block lasts."""
-    if tracker is None:
-        yield
-        return
-    write, finish = mirrors.mirror(tracker, folder.path, folder.manifest())
-    folder.watchers.append(lambda step, line: write(step, mirrors.numbers(line)))
-    try:
-        yield
-    finally:
-        folder.watchers.clear()
-        finish()
 
 
 def _changed(folder: RunFolder, config: Any) -> dict[str, tuple[Any, Any]]:

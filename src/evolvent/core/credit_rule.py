@@ -15,7 +15,7 @@ from typing import Any
 from evolvent.core import config as configs
 from evolvent.core import outside
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput, closest
+from evolvent.core.errors import BadInput
 from evolvent.core.ledger import LEVELS, Ledger
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_ledger import RolloutLedger
@@ -81,11 +81,6 @@ class CreditRule:
                 raise BadInput("this rule has no settings", got=" ".join(given), where=self.name)
             return None
         values = values_of(given, self.name)
-        known = [field.name for field in dataclasses.fields(self.Config)]
-        for key in values:
-            if key not in known:
-                hint = closest(key, known)
-                raise BadInput("no such setting of the rule", got=key, expected=hint, where=self.name)
         kind: Any = self.Config
         called = {field.name for field in dataclasses.fields(kind) if "Callable" in str(field.type)}
         if called & values.keys():
@@ -93,7 +88,7 @@ class CreditRule:
             raise BadInput(
                 "a setting that is a function has no text", got=names, where=self.name, do="give it in Python"
             )
-        return configs.from_json(kind, values)
+        return configs.from_json(kind, values, self.name)
 
 
 def values_of(pairs: Iterable[str], where: str) -> dict[str, Any]:

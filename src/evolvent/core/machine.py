@@ -94,7 +94,7 @@ def machine() -> dict[str, Any]:
     """Processor model, cores this process may use, memory in GiB, operating system, Python version; a GPU in use."""
     return {
         "cpu": _cpu_model(),
-        "cores": _cores(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
         "memory_gib": _memory_gib(),
         "system": f"{platform.system()} {platform.machine()}".strip(),
         "python": platform.python_version(),
@@ -105,12 +105,6 @@ def machine() -> dict[str, Any]:
 def _gpu() -> dict[str, str]:
     torch = sys.modules.get("torch")  # not imported for this
     return {"gpu": torch.cuda.get_device_name()} if torch and torch.cuda.is_initialized() else {}
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _cpu_model() -> str:

@@ -5,17 +5,16 @@ The run folder stays the whole truth. Nothing is imported, and nothing sent anyw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from evolvent.core.errors import BadInput, EvolventError, closest
+from evolvent.core.folder import RunFolder
 
 _MODULES = {"tensorboard": "torch.utils.tensorboard", "trackio": "trackio", "wandb": "wandb"}
-Write = Callable[[int, Mapping[str, float]], None]
-"""Takes a step and its numbers."""
 
 
 def tracker(name: str) -> ModuleType:
@@ -34,18 +33,35 @@ def tracker(name: str) -> ModuleType:
         raise EvolventError(f"{error.name or name} is not installed", where=f"--log {name}", do=do) from error
 
 
-def mirror(module: Any, path: Path, manifest: Mapping[str, Any]) -> tuple[Write, Callable[[], None]]:
-    """How to write to a tracker, and how to end.
+@contextmanager
+def mirrored(folder: RunFolder, module: Any) -> Generator[None]:
+    """A tracker (``module``, if any) gets the numbers of each line of the metrics, for as long as the block lasts.
 
-    Args:
-        module: from ``tracker``.
-        path: of the run folder; its name is that of the run.
-        manifest: content of ``config.json``.
+    Its run is called as the run folder is.
     """
+    if module is None:
+        yield
+        return
     if hasattr(module, "SummaryWriter"):
-        return _tensorboard(module.SummaryWriter(str(path / "tensorboard")))
-    module.init(project="evolvent", name=path.name, config=dict(manifest["config"]))
-    return (lambda step, values: module.log(dict(values), step=step)), module.finish
+        writer = module.SummaryWriter(str(folder.path / "tensorboard"))
+        finish = writer.close
+
+        def write(step: int, line: Mapping[str, Any]) -> None:
+            for name, value in numbers(line).items():
+                writer.add_scalar(name, value, step)
+    else:
+        module.init(project="evolvent", name=folder.path.name, config=dict(folder.manifest()["config"]))
+        finish = module.finish
+
+        def write(step: int, line: Mapping[str, Any]) -> None:
+            module.log(numbers(line), step=step)
+
+    folder.watchers.append(write)
+    try:
+        yield
+    finally:
+        folder.watchers.clear()
+        finish()
 
 
 def numbers(line: Mapping[str, Any]) -> dict[str, float]:
@@ -56,11 +72,3 @@ def numbers(line: Mapping[str, Any]) -> dict[str, float]:
         for name, value in line.items()
         if isinstance(value, int | float) and name != "step"
     }
-
-
-def _tensorboard(writer: Any) -> tuple[Write, Callable[[], None]]:
-    def write(step: int, values: Mapping[str, float]) -> None:
-        for name, value in values.items():
-            writer.add_scalar(name, value, step)
-
-    return write, writer.close
