@@ -136,12 +136,8 @@ def diff(a: Any, b: Any) -> dict[str, tuple[Any, Any]]:
     Both may be dataclass instances or what ``to_json`` gave.
     """
     left, right = flat(a), flat(b)
-    out: dict[str, tuple[Any, Any]] = {}
-    for path in [*left, *(path for path in right if path not in left)]:
-        x, y = left.get(path, ...), right.get(path, ...)
-        if _key(x) != _key(y):
-            out[path] = (x, y)
-    return out
+    pairs = {path: (left.get(path, ...), right.get(path, ...)) for path in [*left, *right]}
+    return {path: (x, y) for path, (x, y) in pairs.items() if _key(x) != _key(y)}
 
 
 def _to_plain(cfg: Any) -> dict[str, Any]:

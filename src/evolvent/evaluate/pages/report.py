@@ -87,13 +87,12 @@ def _links(folder: Path, manifest: Mapping[str, Any]) -> str:
 def _configuration(manifest: Mapping[str, Any]) -> str:
     """Every field, and with which command, code, machine and versions the run was made."""
     commit = manifest.get("commit")
-    about: list[list[object]] = [["command", manifest.get("command", "")]]
-    about.append(["commit", f"{commit['id']}{' with local changes' if commit['dirty'] else ''}" if commit else None])
-    about += [[name, value] for name, value in manifest.get("machine", {}).items()]
-    about += [[name, value] for name, value in manifest.get("versions", {}).items()]
+    about = {"command": manifest.get("command", "")}
+    about["commit"] = f"{commit['id']}{' with local changes' if commit['dirty'] else ''}" if commit else None
+    about |= {**manifest.get("machine", {}), **manifest.get("versions", {})}
     fields = [[name, value if value != "" else None] for name, value in flat(manifest["config"]).items()]
     return fold("Every field", table(["field", "value"], fields, left=(0, 1))) + fold(
-        "Command, code, machine, versions", table(["what", "value"], about, left=(0, 1))
+        "Command, code, machine, versions", table(["what", "value"], list(about.items()), left=(0, 1))
     )
 
 
