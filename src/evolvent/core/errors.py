@@ -10,7 +10,11 @@ from pathlib import Path
 _ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and want an environment for themselves
 
 
-_UNSAID = object()  # other than ``None`` and ``""``, which are printed
+class _Unsaid(str):
+    """Empty text where nothing was said; ``None`` and ``""`` that were given are printed."""
+
+
+_UNSAID = _Unsaid()
 
 
 class EvolventError(Exception):
@@ -29,9 +33,8 @@ class EvolventError(Exception):
         self, what: str, *, got: object = _UNSAID, expected: object = "", where: str = "", do: str = "", code: str = ""
     ) -> None:
         self.code = code
-        self.what, self.expected, self.where, self.do = what, expected, where, do
-        self.got = "" if got is _UNSAID else got
-        parts = [what] if got is _UNSAID else [what, f"  got: {_short(got)}"]
+        self.what, self.got, self.expected, self.where, self.do = what, got, expected, where, do
+        parts = [what] if isinstance(got, _Unsaid) else [what, f"  got: {_short(got)}"]
         for label, value in (("expected", expected), ("where", where), ("do", do)):
             if value is not None and not (isinstance(value, str) and value == ""):
                 parts.append(f"  {label}: {_short(value)}")
