@@ -32,9 +32,9 @@ def start(name, config, path, *, resume=False, break_at=None):
     seen = []
     improve, log = LanguageRun.improve, LanguageRun.log
 
-    def noted(self, objective, episodes, ledger, **kwargs):
-        seen.append((objective, episodes, ledger))
-        return improve(self, objective, episodes, ledger, **kwargs)
+    def noted(self, objective, ledger, **kwargs):
+        seen.append((objective, list(ledger.episodes), ledger))
+        return improve(self, objective, ledger, **kwargs)
 
     def broken(self, *args, **values):
         if self.update == break_at:

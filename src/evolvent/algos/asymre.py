@@ -19,11 +19,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_shift
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2506.20520"
 LEVELS = ("step",)
@@ -45,4 +41,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     summary, settings = "the return against a baseline below the mean of its group", step_shift.Config(config.shift)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
         rule = Rule.of(step_shift, "shift", summary, settings)
-        return learn(run, "asymre", rule, ASYMRE, grad_clip=config.grad_clip)
+        return learn(run, "asymre", rule, ASYMRE)

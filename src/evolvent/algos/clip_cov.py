@@ -21,11 +21,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2505.22617"
 LEVELS = ("step",)
@@ -56,4 +52,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     low_high = {"clip_low": config.clip, "clip_high": config.clip}
     objective = replace(CLIP_COV, **low_high, keep_share=config.keep_share, keep_range=config.keep_range)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
-        return learn(run, "clip_cov", RULE, objective, grad_clip=config.grad_clip)
+        return learn(run, "clip_cov", RULE, objective)

@@ -27,11 +27,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_left_out, step_majority_novelty
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import REFERENCE, Needs
+from evolvent.runs.language.system import REFERENCE, ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2509.15194"
 LEVELS = ("step",)
@@ -71,4 +67,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = Rule.of(step_left_out, "majority_novelty", "agreement with the majority, and novelty", some)
     needs = Needs(base=REFERENCE if config.kl else "", compares=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
-        return learn(run, "evol_rl", rule, objective, grad_clip=config.grad_clip)
+        return learn(run, "evol_rl", rule, objective)

@@ -25,12 +25,7 @@ from evolvent.credit import step_flow_group
 from evolvent.evaluate.live import Live
 from evolvent.play.settings import AttemptSettings
 from evolvent.play.workflow import workflow
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, evaluate_language, learn, open_language
 
 PAPER = "arXiv 2510.05592"
 LEVELS = ("step",)
@@ -61,7 +56,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(base="it is the executor", compares=True)
     with open_language(config, folder, live, resume=resume, adapters=(PLANNER,), needs=needs) as run:
         run.attempt_settings = _settings(run.attempt_settings, config.profile)
-        return learn(run, "flow_grpo", RULE, objective, grad_clip=config.grad_clip)
+        return learn(run, "flow_grpo", RULE, objective)
 
 
 def _settings(settings: AttemptSettings, profile: str) -> AttemptSettings:

@@ -22,11 +22,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gated
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2508.10548"
 LEVELS = ("step",)
@@ -55,4 +51,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     needs = Needs(kinds=tuple(kind for level in rule.levels for kind in level), compares=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         gated = Rule.of(step_gated, "gated", "GRPO on the outcome and what it lets through", rule)
-        return learn(run, "g_ra", gated, objective, grad_clip=config.grad_clip)
+        return learn(run, "g_ra", gated, objective)

@@ -19,11 +19,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import REFERENCE, Needs
+from evolvent.runs.language.system import REFERENCE, ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2402.03300"
 LEVELS = ("step",)
@@ -48,4 +44,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = replace(GRPO, clip_low=config.clip, clip_high=config.clip, kl=config.kl)
     needs = Needs(base=REFERENCE if config.kl else "", compares=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
-        return learn(run, "grpo", RULE, objective, grad_clip=config.grad_clip)
+        return learn(run, "grpo", RULE, objective)

@@ -23,11 +23,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2507.18071"
 LEVELS = ("step",)
@@ -53,4 +49,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     objective = replace(GSPO, clip_low=config.clip_low, clip_high=config.clip_high)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
-        return learn(run, "gspo", RULE, objective, grad_clip=config.grad_clip)
+        return learn(run, "gspo", RULE, objective)

@@ -20,11 +20,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2505.22617"
 LEVELS = ("step",)
@@ -50,4 +46,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     objective = replace(KL_COV, kl_cov=config.kl_cov, kl_cov_weight=config.kl_cov_weight)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
-        return learn(run, "kl_cov", RULE, objective, grad_clip=config.grad_clip)
+        return learn(run, "kl_cov", RULE, objective)

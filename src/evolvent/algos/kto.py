@@ -19,12 +19,8 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule, taking_part
-from evolvent.runs.language.loop import learn
 from evolvent.runs.language.pairs import attempts, find_pairs
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import REFERENCE, Needs
+from evolvent.runs.language.system import REFERENCE, ClippedConfig, Needs, Rule, compared, learn, open_language
 
 PAPER = "arXiv 2402.01306"
 LEVELS = ("step",)
@@ -55,13 +51,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         find_pairs(config.pairs),
     )
     with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
-        recorded = attempts(run, pairs)
-        return learn(
-            run,
-            "kto",
-            RULE,
-            objective,
-            collect=recorded and (lambda update: (recorded(update), {})),
-            after=lambda ledger: {"compared": float(taking_part(ledger))},
-            grad_clip=config.grad_clip,
-        )
+        return learn(run, "kto", RULE, objective, collect=attempts(run, pairs), after=compared)

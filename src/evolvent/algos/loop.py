@@ -22,10 +22,7 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out, step_left_out
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import LanguageConfig
-from evolvent.runs.language.credit import Rule, left_out
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
+from evolvent.runs.language.system import LanguageConfig, Rule, learn, left_out, open_language
 
 PAPER = "arXiv 2502.01600"
 LEVELS = ("step",)
@@ -61,12 +58,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     summary, settings = "the return against that of the others", step_left_out.Config(base=base)
     rule = Rule.of(step_left_out, "leave_one_out", summary, settings)
     with open_language(config, folder, live, resume=resume) as run:
-        return learn(
-            run,
-            "loop",
-            rule,
-            objective,
-            after=lambda ledger: {"left_out": left_out(ledger)},
-            kl_stop=config.kl_stop,
-            grad_clip=config.grad_clip,
-        )
+        return learn(run, "loop", rule, objective, after=left_out, kl_stop=config.kl_stop)

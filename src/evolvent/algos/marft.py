@@ -41,12 +41,14 @@ from evolvent.runs.language.start import CRITIC, Needs
 PAPER = "arXiv 2504.16129"
 LEVELS = ("agent", "token")
 STATUS = "tested"
-TRACE, CLIP, GRAD_CLIP = 0.95, 0.2, 0.5  # as published
+TRACE, CLIP = 0.95, 0.2  # as published
 
 
 @dataclass(frozen=True)
 class Config(LanguageConfig):
     """Settings of MARFT."""
+
+    grad_clip = 0.5  # as published
 
     act: Way = "sum"
     """How the last agent chooses a listed command: by log-probability (sum, token, word), or trie, as in `grpo`."""
@@ -77,23 +79,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     check_stages(config.updates, others * config.interval, "--interval", parts=others or 1, who=team.names[-1])
     rule, objective = _rule(config), MARFT_A if config.level == "action" else MARFT_T
     objective = replace(objective, clip_low=CLIP, clip_high=CLIP, entropy=config.entropy)
-    level, unit = ("step", "action") if config.level == "action" else ("token", "token")
     needs = Needs(base=CRITIC, whole=config.level == "action")
     with open_language(config, folder, live, resume=resume, adapters=team.names, needs=needs) as run:
         run.attempt_settings = replace(run.attempt_settings, team=team)
         run.learners = lambda update: learners(team, config.interval, update)
         critic = run.critic(config.critic_lr, CLIP)
-        return learn(
-            run,
-            "marft",
-            rule,
-            objective,
-            critic=critic,
-            level=level,
-            unit=unit,
-            kl_stop=config.kl_stop,
-            grad_clip=GRAD_CLIP,
-        )
+        unit = "action" if config.level == "action" else "token"
+        return learn(run, "marft", rule, objective, critic=critic, unit=unit, kl_stop=config.kl_stop)
 
 
 def learners(team: Workflow, interval: int, update: int) -> tuple[str, ...]:

@@ -26,11 +26,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward, succeeded
 from evolvent.credit import step_group_mean, step_left_out
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule, left_out
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, left_out, open_language
 
 PAPER = "arXiv 2505.18116"
 LEVELS = ("step",)
@@ -55,19 +51,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     from evolvent.learn.tokens.objectives_of_papers import NFT
 
+    def judge(episodes: list[Episode]) -> None:
+        for episode in episodes:
+            keep_reward(episode, "right", float(succeeded(episode, config.correct_above)))
+
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
-
-        def judge(episodes: list[Episode]) -> dict[str, float]:
-            for episode in episodes:
-                keep_reward(episode, "right", float(succeeded(episode, config.correct_above)))
-            return {}
-
-        return learn(
-            run,
-            "nft",
-            RULE,
-            replace(NFT, floor=config.floor),
-            before=judge,
-            after=lambda ledger: {"left_out": left_out(ledger)},
-            grad_clip=config.grad_clip,
-        )
+        return learn(run, "nft", RULE, replace(NFT, floor=config.floor), before=judge, after=left_out)

@@ -16,11 +16,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_ntpo
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import CriticConfig, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import CRITIC, CriticConfig, Needs, Rule, check_stages, learn, open_language
 
 PAPER = "arXiv 2405.15821"
 LEVELS = ("token",)
@@ -42,4 +38,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        return learn(run, "ntpo", rule, objective, critic=critic, kl_stop=config.kl_stop, grad_clip=config.grad_clip)
+        return learn(run, "ntpo", rule, objective, critic=critic, kl_stop=config.kl_stop)

@@ -19,11 +19,7 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean, step_log_avg_exp
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2505.17826"
 LEVELS = ("step",)
@@ -49,4 +45,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         soft = step_log_avg_exp.Config(tau=config.opmd)
         rule = Rule.of(step_log_avg_exp, "log_avg_exp", "the return against a soft maximum over its group", soft)
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
-        return learn(run, "opmd", rule, replace(OPMD, opmd=config.opmd), grad_clip=config.grad_clip)
+        return learn(run, "opmd", rule, replace(OPMD, opmd=config.opmd))

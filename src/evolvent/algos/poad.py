@@ -69,4 +69,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     check_stages(config.updates, config.plan.warmup, "--warmup")
     with open_language(config, folder, live, resume=resume, needs=Needs(base=CRITIC)) as run:
         critic = run.critic(config.critic_lr, config.clip)
-        return learn(run, "poad", rule, objective, critic=critic, kl_stop=config.kl_stop, grad_clip=config.grad_clip)
+        return learn(run, "poad", rule, objective, critic=critic, kl_stop=config.kl_stop)

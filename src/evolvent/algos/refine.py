@@ -21,11 +21,7 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_clip, step_delta
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2410.15115"
 LEVELS = ("step",)
@@ -60,4 +56,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.how == "clip":
         rule = Rule.of(step_clip, "clip", summary, step_clip.Config(eta=config.eta, weight=weight, kind=kind))
     with open_language(config, folder, live, resume=resume, needs=Needs(kinds=(kind,), compares=True)) as run:
-        return learn(run, "refine", rule, objective, grad_clip=config.grad_clip)
+        return learn(run, "refine", rule, objective)

@@ -20,10 +20,7 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_return_to_go
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
+from evolvent.runs.language.system import ClippedConfig, Rule, learn, open_language
 
 PAPER = "Williams 1992"
 LEVELS = ("step",)
@@ -47,4 +44,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective, settings = replace(REINFORCE, normalise=config.normalise), step_return_to_go.Config(gamma=config.gamma)
     rule = Rule.of(step_return_to_go, "to_go", "what was earned from here on", settings)
     with open_language(config, folder, live, resume=resume) as run:
-        return learn(run, "reinforce", rule, objective, grad_clip=config.grad_clip)
+        return learn(run, "reinforce", rule, objective)

@@ -22,12 +22,8 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_leave_one_out
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
 from evolvent.runs.language.notes import write_divergence
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import REFERENCE, Needs
+from evolvent.runs.language.system import REFERENCE, ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2402.14740"
 LEVELS = ("step",)
@@ -54,4 +50,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         def away(episodes: list[Episode]) -> dict[str, float]:
             return {"kl_attempt": write_divergence(run, episodes, config.kl_reward) if config.kl_reward else 0.0}
 
-        return learn(run, "rloo", rule, RLOO, before=away, grad_clip=config.grad_clip)
+        return learn(run, "rloo", rule, RLOO, before=away)

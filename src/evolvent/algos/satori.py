@@ -86,7 +86,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             return ledger
 
         rule = Rule("gain", "step", "what an answer is worth beyond the one before it", assign)
-        return learn(run, "satori", rule, objective, grad_clip=config.grad_clip)
+        return learn(run, "satori", rule, objective)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -288,15 +288,7 @@ def _improve(
     for part in run.optimizers[agent].param_groups:
         part["lr"] = config.imitate_lr if first else config.lr
     loss = REINFORCE if first else WithReplay(objective(config, agent), REINFORCE, len(games), config.anchor)
-    return run.improve(
-        loss,
-        list(whole.episodes),
-        whole,
-        level="step",
-        adapter=agent,
-        grad_clip=config.grad_clip,
-        replayed=len(known),
-    )
+    return run.improve(loss, whole, level="step", adapter=agent, replayed=len(known))
 
 
 def _measured(games: Sequence[Episode]) -> tuple[Logged, float]:

@@ -34,10 +34,7 @@ from evolvent.credit import step_group_mean, step_left_out, step_recent_median
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats, rising, tool_bonus, widest_groups
 from evolvent.learn.tokens.replay import Replay
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule, left_out
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, left_out, open_language
 
 PAPER = "arXiv 2509.22601"
 LEVELS = ("step",)
@@ -93,12 +90,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 replay.add(better, t, faulty=bad[wide].tolist())
             with run.clock("learn"):  # LEARN
                 objective, n = WithReplay(own, replayed, len(episodes), rising(t, config.period)), len(old.episodes)
-                metrics = run.improve(
-                    objective, both.episodes, both, level="step", grad_clip=config.grad_clip, replayed=n
-                )
+                metrics = run.improve(objective, both, level="step", replayed=n)
                 if n and "gap" in metrics:  # an older policy sampled: that says nothing of sampler and trainer
                     metrics["replay_gap"] = metrics.pop("gap")
-            counts = {"left_out": left_out(ledger), "faulty": float(bad.mean()), "replayed": float(n)}
+            counts = left_out(ledger) | {"faulty": float(bad.mean()), "replayed": float(n)}
             run.log(episodes, ledger, **counts, replay_weight=objective.weight, **metrics)
         summary = "the return and the bonus for turns, against the mean of the group"
         return run.finish("spear", Rule.of(step_group_mean, "spear", summary, RULE))

@@ -29,12 +29,9 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.credit import step_preferred, token_guided
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig, check_stages
-from evolvent.runs.language.credit import Rule, taking_part
 from evolvent.runs.language.notes import exact_logprobs
 from evolvent.runs.language.pairs import attempts, find_pairs
-from evolvent.runs.language.run import LanguageRun, open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, check_stages, compared, open_language
 
 PAPER = "arXiv 2506.14574"
 LEVELS = ("token",)
@@ -73,24 +70,18 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         if guide is not None:
             run.model.load_adapter(guide, REWARD)
         for update in run.updates():
-            episodes = recorded(update) if recorded else run.collect()  # ACT and STEP
+            episodes = recorded(update)[0] if recorded else run.collect()  # ACT and STEP
             adapter = REWARD if run.early(first) else POLICY
             with run.clock("credit"):  # CREDIT
                 sides = step_preferred.assign(episodes)
                 if adapter == POLICY:
                     _note_guide(run, sides)
                 ledger = rule.assign(episodes) if adapter == POLICY else sides
-            metrics = {"compared": float(taking_part(sides)), "stage": 1.0 if adapter == REWARD else 2.0}
+            metrics = compared(sides) | {"stage": 1.0 if adapter == REWARD else 2.0}
             if metrics["compared"]:
                 with run.clock("learn"):  # LEARN
-                    metrics |= run.improve(
-                        objective,
-                        episodes,
-                        ledger,
-                        level="token" if adapter == POLICY else "step",
-                        adapter=adapter,
-                        grad_clip=config.grad_clip,
-                    )
+                    level = "token" if adapter == POLICY else "step"
+                    metrics |= run.improve(objective, ledger, level=level, adapter=adapter)
                 if adapter == REWARD:
                     metrics.pop("gap", 0.0)  # the policy acted, another adapter learned: nothing to agree on
                     metrics["reward_steps"] = metrics.pop("updates")

@@ -41,12 +41,9 @@ from evolvent.core.protocols import Task
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import LanguageConfig
-from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.learn import training_batch, with_shares
-from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.searching import Row, ValueRows, trees
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import CRITIC, LanguageConfig, LanguageRun, Needs, Rule, open_language
 from evolvent.runs.search.drawing import TREES, drawn, save_trees
 from evolvent.runs.search.grow import ended, outcome, value_rows
 from evolvent.search import best_of_n, mcts_alpha
@@ -172,7 +169,7 @@ def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[s
     if not good:
         return {"right": 0.0}
     config = run.config
-    batch = training_batch(good, step_wanted.assign(good), config, "policy", level="step", unit="token", fresh=0)
+    batch = training_batch(step_wanted.assign(good), config, "policy", level="step", unit="token", fresh=0)
     metrics = improve(
         REINFORCE,
         batch,

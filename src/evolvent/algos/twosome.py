@@ -21,11 +21,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gae
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import CriticConfig, Way, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import CRITIC, CriticConfig, Needs, Rule, Way, check_stages, learn, open_language
 
 PAPER = "arXiv 2401.14151"
 LEVELS = ("step",)
@@ -58,5 +54,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             critic=critic,
             unit="action",
             kl_stop=config.kl_stop,
-            grad_clip=config.grad_clip,
         )

@@ -145,9 +145,9 @@ def test_attempts_without_effect_are_left_out_unless_nothing_would_be_left():
     base = step_group_mean.assign
     ledger = step_left_out.assign(episodes, step_left_out.Config(base))
     np.testing.assert_array_equal(ledger.values("step"), [0.5, -0.5, np.nan, np.nan])
-    assert left_out(ledger) == 0.5
+    assert left_out(ledger) == {"left_out": 0.5}
     whole = step_left_out.assign(episodes, step_left_out.Config(base, out=lambda _: [True] * 4))
-    assert left_out(whole) == 0.0 and whole.values("step").tolist() == [0.5, -0.5, 0.0, 0.0]
+    assert left_out(whole) == {"left_out": 0.0} and whole.values("step").tolist() == [0.5, -0.5, 0.0, 0.0]
     with pytest.raises(BadInput, match="one mark an episode"):
         step_left_out.assign(episodes, step_left_out.Config(base, out=lambda _: [True]))
 

@@ -21,7 +21,7 @@ from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
 from evolvent.play.workflow import Workflow, workflow
 from evolvent.runs.language.config import Plan
-from evolvent.runs.language.credit import taking_part
+from evolvent.runs.language.system import compared
 from evolvent.runs.language.pairs import FIELDS, Recorded, find_pairs, read_pairs
 from language_runs import killed_in_update
 from run_folders import begin, stable
@@ -429,10 +429,10 @@ def test_attempts_of_another_model_are_refused(folder, tmp_path):
 def test_every_pass_shows_every_group_once_and_the_same_for_the_same_number():
     groups = [[Episode(f"t{i}", id=str(i))] for i in range(5)]
     some = Recorded(groups, 2, seed=0)
-    ids = [e.id for update in range(5) for e in some(update)]
+    ids = [e.id for update in range(5) for e in some(update)[0]]
     assert sorted(ids[:5]) == sorted(ids[5:]) == list("01234")
-    assert [e.id for e in some(3)] == [e.id for e in Recorded(groups, 2, seed=0)(3)]
-    assert len(Recorded(groups, 9, seed=0)(1)) == 5
+    assert [e.id for e in some(3)[0]] == [e.id for e in Recorded(groups, 2, seed=0)(3)[0]]
+    assert len(Recorded(groups, 9, seed=0)(1)[0]) == 5
 
 
 def returns(*values, group="g", success=None):
@@ -450,7 +450,7 @@ def test_sides_of_groups():
     episodes = [*returns(1.0, 0.0, 2.0, 0.0), *returns(1.0, 1.0, group="flat"), *returns(3.0, group="one")]
     pairs = step_preferred.assign(episodes)
     np.testing.assert_array_equal(pairs.values("step"), [np.nan, -1, 1, np.nan, np.nan, np.nan, np.nan])
-    assert taking_part(pairs) == 2
+    assert compared(pairs) == {"compared": 2.0}
     np.testing.assert_allclose(
         step_win_rate.assign(episodes).values("step"), [1 / 6, -1 / 3, 1 / 2, -1 / 3, 0, 0, np.nan], atol=1e-12
     )

@@ -44,7 +44,7 @@ def fresh_of(model, path, monkeypatch, name, dtype):
     seen, made = [], language.training_batch
 
     def noted(*given, fresh, **settings):
-        seen.append((len(given[0]), fresh))
+        seen.append((len(given[0].episodes), fresh))
         batch = made(*given, fresh=fresh, **settings)
         assert (batch.units.fresh is not None) == bool(fresh)
         return batch

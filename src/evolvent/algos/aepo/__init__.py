@@ -26,11 +26,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_entropy_weight
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2510.14545"
 LEVELS = ("token",)
@@ -67,11 +63,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     rule = Rule.of(token_entropy_weight, "aepo", "GRPO, times 1 + alpha z(entropy)", settings)
     branching = Branching(config.whole, config.branch_from, config.branch_weight, config.branch_penalty)
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True)) as run:
-        return learn(
-            run,
-            "aepo",
-            rule,
-            objective,
-            collect=lambda _: collect_branching(run, branching),
-            grad_clip=config.grad_clip,
-        )
+        return learn(run, "aepo", rule, objective, collect=lambda _: collect_branching(run, branching))

@@ -26,10 +26,7 @@ from evolvent.core.protocols import Request
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_utterance_critic
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.run import LanguageRun, open_language
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import CRITIC, ClippedConfig, LanguageRun, Needs, Rule, check_stages, open_language
 
 if TYPE_CHECKING:
     from evolvent.algos.archer.utterance import Situation
@@ -85,7 +82,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 ledger, fresh = step_utterance_critic.assign(episodes), step_utterance_critic.assign(answered)
             if not run.early(config.warmup):
                 with run.clock("learn"):  # LEARN
-                    metrics |= run.improve(ARCHER, answered, fresh, level="step", unit=unit, grad_clip=config.grad_clip)
+                    metrics |= run.improve(ARCHER, fresh, level="step", unit=unit)
             run.log(episodes, ledger, **metrics)
         return run.finish("archer", RULE)
 

@@ -35,10 +35,7 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import token_conservative_bellman
 from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.replay import Replay
-from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import CRITIC, ClippedConfig, CriticPlan, Needs, Rule, check_stages, open_language
 
 PAPER = "arXiv 2310.03173"
 LEVELS = ("token",)

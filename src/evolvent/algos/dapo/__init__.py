@@ -30,11 +30,7 @@ from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_rewards import overlong_penalty
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2503.14476"
 LEVELS = ("step",)
@@ -77,4 +73,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
         some = step_left_out.Config(partial(step_group_std.assign, config=RULE), out=lambda _: fresh["out"])
         rule = Rule.of(step_left_out, "group_std_overlong", "GRPO, with a penalty on length", some)
-        return learn(run, "dapo", rule, objective, collect=collect, grad_clip=config.grad_clip)
+        return learn(run, "dapo", rule, objective, collect=collect)

@@ -28,9 +28,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_soft_bellman
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import LanguageConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.run import open_language
+from evolvent.runs.language.system import LanguageConfig, Rule, open_language
 
 PAPER = "arXiv 2402.06700"
 LEVELS = ("token",)

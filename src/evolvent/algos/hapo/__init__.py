@@ -18,15 +18,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_token_average
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2509.16591"
 LEVELS = ("step",)
@@ -57,9 +52,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True)) as run:
         temperature = AdaptiveTemperature(run.acting, config.adapt_temperature)
         run.keep(temperature=temperature)
-
-        def follow(episodes: list[Episode]) -> dict[str, float]:
-            temperature.follow(episodes)
-            return {}
-
-        return learn(run, "hapo", RULE, objective, before=follow, grad_clip=config.grad_clip)
+        return learn(run, "hapo", RULE, objective, before=temperature.follow)

@@ -22,10 +22,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_length_budget
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
+from evolvent.runs.language.system import ClippedConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2507.15844"
 LEVELS = ("step",)
@@ -55,14 +52,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.learn.tokens.objectives_of_papers import HBPO
 
     objective = replace(HBPO, clip_low=config.clip, clip_high=config.clip)
-    rule = step_length_budget.Config(alpha=config.over_cost, limit=config.limit, correct_above=config.correct_above)
+    settings = step_length_budget.Config(alpha=config.over_cost, limit=config.limit, correct_above=config.correct_above)
+    rule = Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", settings)
     check_budgets(config.budgets)
     with open_language(config, folder, live, resume=resume) as run:
-        return learn(
-            run,
-            "hbpo",
-            Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", rule),
-            objective,
-            collect=lambda _: (run.collect(granted(run, config.budgets)), {}),
-            grad_clip=config.grad_clip,
-        )
+        return learn(run, "hbpo", rule, objective, collect=lambda _: (run.collect(granted(run, config.budgets)), {}))

@@ -46,12 +46,8 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_gae, step_process_std, token_bad
 from evolvent.evaluate.live import Live
 from evolvent.formulas.process_supervision import labels
-from evolvent.runs.language.config import LanguageConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import LanguageRun, open_language
 from evolvent.runs.language.searching import Row, behind_lines, labelled_lines, lines, trees
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import CRITIC, LanguageConfig, LanguageRun, Needs, Rule, learn, open_language
 from evolvent.runs.language.tasks import drawn
 from evolvent.search.record import divided
 
@@ -64,7 +60,7 @@ LEVELS = ("step", "token")
 STATUS = "lightly tested"
 GAMMA = GAE_LAMBDA = 0.95
 LABELS = ("hard", "soft", "mutants")
-CLIP, ENTROPY, KL_STOP, GRAD_CLIP, CRITIC_LR = 0.2, 0.01, 0.02, 0.5, 1e-4
+CLIP, ENTROPY, KL_STOP, CRITIC_LR = 0.2, 0.01, 0.02, 1e-4
 OF_LINES = {"ratio": "turn", "aggregate": "turn_mean", "normalise": "turns"}
 OF_TOKENS = {"ratio": "token", "aggregate": "token_mean", "normalise": "minibatch"}
 RULES = {
@@ -80,6 +76,8 @@ RULES = {
 @dataclass(frozen=True)
 class Config(LanguageConfig):
     """Settings of OpenR."""
+
+    grad_clip = 0.5
 
     env: str = "game24"
     """Environment with its options; a model must have seen the form of its answers."""
@@ -132,9 +130,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 return _paid(run, prm, played, config)
 
         critic = run.critic(CRITIC_LR, CLIP) if config.how in ("appo", "tppo") else None
-        return learn(
-            run, "openr", rule, objective, collect=collect, critic=critic, kl_stop=KL_STOP, grad_clip=GRAD_CLIP
-        )
+        return learn(run, "openr", rule, objective, collect=collect, critic=critic, kl_stop=KL_STOP)
 
 
 def _how(config: Config) -> omega.Config:

@@ -27,12 +27,8 @@ from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_wanted, token_implicit
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
 from evolvent.runs.language.notes import note_logp
-from evolvent.runs.language.run import LanguageRun, open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, learn, open_language
 from evolvent.runs.language.weights import Weights
 
 if TYPE_CHECKING:
@@ -82,7 +78,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
         summary = "the return against that of the others, and what a model of successes likes"
         implicit = Rule.of(token_implicit, "implicit", summary, rule)
-        return learn(run, "oprl", implicit, objective, before=prefer, grad_clip=config.grad_clip)
+        return learn(run, "oprl", implicit, objective, before=prefer)
 
 
 def _prefer(

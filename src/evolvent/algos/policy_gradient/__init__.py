@@ -117,18 +117,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         if team is not None:
             run.attempt_settings = replace(run.attempt_settings, team=team)
         critic = run.critic(config.critic_lr, 0.2) if with_critic else None
+        hooks: dict[str, Any] = {"before": _foreseen(run, config, judges[0])} if judges else {}
         recorded = sampled(run, found_attempts)
-        return learn(
-            run,
-            "policy_gradient",
-            rule,
-            objective,
-            critic=critic,
-            unit=unit,
-            grad_clip=config.grad_clip,
-            collect=recorded and (lambda update: (recorded(update), {})),
-            before=_foreseen(run, config, judges[0]) if judges else None,
-        )
+        return learn(run, "policy_gradient", rule, objective, critic=critic, unit=unit, collect=recorded, **hooks)
 
 
 def _foreseen(run: LanguageRun, config: Config, need: str) -> Callable[[list[Episode]], dict[str, float]]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +26,7 @@ from torch import Tensor
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import last_reward
 from evolvent.formulas.execution_rewards import GRADES, outcome_class
-from evolvent.learn.critics.frozen_head import fit, new_head, states_around
-from evolvent.learn.critics.token import Features
+from evolvent.learn.critics.frozen_head import FrozenHead, fit, states_around
 
 NOTE = "outcome_p"
 
@@ -44,31 +42,10 @@ class Judged:
     outcome_K: Tensor
 
 
-class OutcomeCritic:
-    """The classifier and its optimizer; part of a run's checkpoints.
+class OutcomeCritic(FrozenHead):
+    """The classifier and its optimizer."""
 
-    Args:
-        features: the frozen base, ``models.language.model.LanguageModel.states``.
-        width: D of the features.
-        context: most tokens of a row; what is longer loses its beginning.
-        lr: step size of Adam.
-        seed: of the first weights.
-        device: where it lives.
-    """
-
-    def __init__(
-        self,
-        features: Features,
-        width: int,
-        *,
-        context: int,
-        lr: float,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self._features, self._context = features, context
-        self.head = new_head(width, len(GRADES), seed=seed, device=device)
-        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+    outputs = len(GRADES)
 
     def note(self, episodes: Sequence[Episode]) -> Judged:
         """Note the probability of the outcome that came at every token, by the weights of now.
@@ -112,15 +89,6 @@ class OutcomeCritic:
             name="the critic of outcomes",
         )
         return {"outcome_loss": loss, "outcome_right": right.mean().item() if len(right) else 0.0}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights and optimizer."""
-        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state_dict``."""
-        self.head.load_state_dict(state["head"])
-        self.optimizer.load_state_dict(state["optimizer"])
 
 
 def outcome_of(episode: Episode) -> int:

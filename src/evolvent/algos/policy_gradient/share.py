@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,8 +23,7 @@ from torch import Tensor
 
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import last_reward
-from evolvent.learn.critics.frozen_head import fit, new_head, states_around
-from evolvent.learn.critics.token import Features
+from evolvent.learn.critics.frozen_head import FrozenHead, fit, states_around
 from evolvent.learn.losses import explained_variance
 
 BEFORE, BEHIND = "share_before", "share_behind"
@@ -40,22 +38,8 @@ class Foreseen:
     share_S: Tensor
 
 
-class ShareCritic:
-    """The estimator and its optimizer; part of a run's checkpoints. Its arguments are those of ``OutcomeCritic``."""
-
-    def __init__(
-        self,
-        features: Features,
-        width: int,
-        *,
-        context: int,
-        lr: float,
-        seed: int = 0,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self._features, self._context = features, context
-        self.head = new_head(width, 1, seed=seed, device=device)
-        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+class ShareCritic(FrozenHead):
+    """The estimator and its optimizer."""
 
     def note(self, episodes: Sequence[Episode]) -> Foreseen:
         """Note the foreseen share before and behind every token, by the weights of now.
@@ -100,12 +84,3 @@ class ShareCritic:
             name="the critic of shares",
         )
         return {"share_loss": loss, "share_explained": explained_variance(seen.foreseen_S[known], seen.share_S[known])}
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights and optimizer."""
-        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state_dict``."""
-        self.head.load_state_dict(state["head"])
-        self.optimizer.load_state_dict(state["optimizer"])

@@ -24,11 +24,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_progress
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import ClippedConfig
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import CRITIC, EXECUTED, Needs
+from evolvent.runs.language.system import CRITIC, EXECUTED, ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2505.20732"
 LEVELS = ("step",)
@@ -62,7 +58,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.learn.tokens.objectives_of_papers import SPA
 
     objective = replace(SPA, clip_low=config.clip, clip_high=config.clip)
-    rule = step_progress.Config(weight=config.grounding, gamma=config.gamma, gae_lambda=config.gae_lambda)
+    settings = step_progress.Config(weight=config.grounding, gamma=config.gamma, gae_lambda=config.gae_lambda)
+    rule = Rule.of(step_progress, "progress", "estimated progress of each turn, with a critic", settings)
     needs = Needs(base=CRITIC, kinds=(EXECUTED,) if config.grounding else ())
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         critic, model, seed = run.critic(config.critic_lr, config.clip), run.model, seed_tree(config.seed, "progress")
@@ -82,12 +79,4 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             estimator.write_rewards(turns)
             return {"progress_loss": error}
 
-        return learn(
-            run,
-            "spa",
-            Rule.of(step_progress, "progress", "estimated progress of each turn, with a critic", rule),
-            objective,
-            before=attribute,
-            critic=critic,
-            grad_clip=config.grad_clip,
-        )
+        return learn(run, "spa", rule, objective, before=attribute, critic=critic)

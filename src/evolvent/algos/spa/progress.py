@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +16,8 @@ from torch import Tensor
 
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import keep_reward, reward_kinds
-from evolvent.learn.critics.frozen_head import fit, new_head
-from evolvent.learn.critics.token import Features, token_rows
+from evolvent.learn.critics.frozen_head import FrozenHead, fit
+from evolvent.learn.critics.token import token_rows
 from evolvent.models.language.model import Row
 
 
@@ -31,24 +30,8 @@ class Decisions:
     owner_T: Tensor
 
 
-class ProgressEstimator:
-    """The estimator and its optimizer.
-
-    Args:
-        features: the frozen base, ``models.language.model.LanguageModel.states``.
-        width: D of the features.
-        context: most tokens of a row; what is longer loses its beginning.
-        lr: step size of Adam.
-        seed: of the first weights.
-        device: where it lives.
-    """
-
-    def __init__(
-        self, features: Features, width: int, *, context: int, lr: float, seed: int = 0, device: str = "cpu"
-    ) -> None:
-        self._features, self._context = features, context
-        self.head = new_head(width, 1, seed=seed, device=device)
-        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+class ProgressEstimator(FrozenHead):
+    """The estimator and its optimizer."""
 
     def see(self, episodes: Sequence[Episode]) -> Decisions:
         """The features behind every decision."""
@@ -96,15 +79,6 @@ class ProgressEstimator:
             at += episode.n_steps
             if "executed" not in reward_kinds(episode) and all(episode.choices(t) for t in range(episode.n_steps)):
                 keep_reward(episode, "executed", np.ones(episode.n_steps))
-
-    def state_dict(self) -> dict[str, Any]:
-        """Weights and optimizer."""
-        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """The inverse of ``state_dict``."""
-        self.head.load_state_dict(state["head"])
-        self.optimizer.load_state_dict(state["optimizer"])
 
     def _sums(self, seen: Decisions) -> Tensor:
         c = self.head(seen.features_TD).squeeze(-1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,6 +42,44 @@ def new_head(width: int, outputs: int, *, seed: int, device: torch.device | str)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, outputs)).to(device)
+
+
+class FrozenHead:
+    """A head on states of the frozen base, and its optimizer; part of a run's checkpoints.
+
+    Args:
+        features: hidden states of the base, ``models.language.model.LanguageModel.states``.
+        width: dimension D of the features.
+        context: most tokens of a row; what is longer loses its beginning.
+        lr: learning rate of Adam.
+        seed: of the first weights.
+        device: where it lives.
+    """
+
+    outputs = 1
+
+    def __init__(
+        self,
+        features: Features,
+        width: int,
+        *,
+        context: int,
+        lr: float,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._features, self._context = features, context
+        self.head = new_head(width, self.outputs, seed=seed, device=device)
+        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state_dict``."""
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
 
 
 def states_around(features: Features, episodes: Sequence[Episode], context: int) -> Around:

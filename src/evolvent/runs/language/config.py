@@ -89,6 +89,7 @@ class LanguageConfig:
 
     KIND = "language"
     EXTENDABLE = (("updates", "update"), ("plan.minutes", "t"), ("plan.sampled", "sampled_tokens"))
+    grad_clip = 1.0  # a field where there is a choice
 
     env: str = "arithmetic:largest"
     """Environment with its options, e.g. overcooked:tomato-salad or babyai:GoToRedBallNoDists; or yours, file.py[:NAME]
@@ -264,8 +265,8 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
         raise BadInput(
             "nothing is learned from greedy attempts", got=config.temperature, expected="> 0", where="--temperature"
         )
-    if not (norm := getattr(config, "grad_clip", 1.0)) >= 0.0:
-        raise BadInput("no gradient norm", got=norm, expected=">= 0 (0: no limit)", where="--grad-clip")
+    if not config.grad_clip >= 0.0:
+        raise BadInput("no gradient norm", got=config.grad_clip, expected=">= 0 (0: no limit)", where="--grad-clip")
     if plan.lora_rank < 1 and len(adapters) > 1:
         raise BadInput(
             "several agents on one base need adapters",

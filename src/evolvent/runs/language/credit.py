@@ -60,14 +60,14 @@ class Rule:
         return cls(name, "token" if rule.LEVEL == "token" else "step", summary, assign, config)
 
 
-def left_out(ledger: Ledger, level: str = "step") -> float:
-    """Share of the episodes that have no credit: they are not learned from."""
-    return 1.0 - taking_part(ledger, level) / max(len(ledger.episodes), 1)
+def left_out(ledger: Ledger) -> dict[str, float]:
+    """For the log: share of the episodes whose steps have no credit: they are not learned from."""
+    return {"left_out": 1.0 - compared(ledger)["compared"] / max(len(ledger.episodes), 1)}
 
 
-def taking_part(ledger: Ledger, level: str = "step") -> int:
-    """Episodes that have credit."""
-    return len(np.unique(ledger.episode_index(level)[~np.isnan(ledger.values(level))]))
+def compared(ledger: Ledger) -> dict[str, float]:
+    """For the log: episodes whose steps have credit."""
+    return {"compared": float(len(np.unique(ledger.episode_index("step")[~np.isnan(ledger.values("step"))])))}
 
 
 def standard_rules(episodes: Sequence[Episode], settings: Discounted | None = None) -> list[Rule]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.start import not_whole
@@ -17,21 +16,13 @@ if TYPE_CHECKING:
 
 
 def training_batch(
-    episodes: Sequence[Episode],
-    ledger: Ledger,
-    config: LanguageConfig,
-    agent: str,
-    *,
-    level: str,
-    unit: Unit,
-    fresh: int,
+    ledger: Ledger, config: LanguageConfig, agent: str, *, level: str, unit: Unit, fresh: int
 ) -> TokenBatch:
-    """Training batch of ``agent``. In the first ``fresh`` attempts ratios start from the current log-probabilities."""
+    """What ``agent`` learns from; in the first ``fresh`` attempts ratios start from the current log-probabilities."""
     from evolvent.learn.tokens.batch import token_batch
 
-    batch = token_batch(
-        episodes, ledger, level=level, unit=unit, constrained=config.act == "trie", truncated=config.plan.truncated
-    )
+    how = {"constrained": config.act == "trie", "truncated": config.plan.truncated}
+    batch = token_batch(ledger.episodes, ledger, level=level, unit=unit, **how)
     batch = batch.of_agent(agent) if len(batch.agents) > 1 else batch
     return batch.fresh_until(fresh) if fresh else batch
 

@@ -39,14 +39,14 @@ class Recorded:
     def __init__(self, groups: Sequence[list[Episode]], n: int, seed: int) -> None:
         self.groups, self.n, self.seed = list(groups), n, seed
 
-    def __call__(self, update: int) -> list[Episode]:
-        """The attempts of an update; the same for the same number."""
+    def __call__(self, update: int) -> tuple[list[Episode], dict[str, float]]:
+        """The attempts of an update, the same for the same number; of how they came there is nothing to log."""
         size = len(self.groups)
         out: list[Episode] = []
         for place in range(update * self.n, (update + 1) * self.n):
             order = rng(self.seed, "pairs", place // size).permutation(size)
             out += self.groups[int(order[place % size])]
-        return list({id(e): e for e in out}.values())  # fewer groups than an update takes: each once
+        return list({id(e): e for e in out}.values()), {}  # fewer groups than an update takes: each once
 
 
 @dataclass(frozen=True)

@@ -177,34 +177,30 @@ class LanguageRun:
     def improve(
         self,
         objective: Loss,
-        episodes: Sequence[Episode],
         ledger: Ledger,
         *,
         level: str,
         unit: Unit = "token",
         adapter: str = "policy",
         kl_stop: float = 0.0,
-        grad_clip: float = 1.0,
         replayed: int = 0,
     ) -> dict[str, float]:
-        """Train the policy on the attempts for ``epochs`` passes; the credit of the ledger is the advantage.
+        """Train the policy on the attempts of a ledger for ``epochs`` passes.
 
         Args:
             objective: the loss.
-            episodes: attempts of this update.
-            ledger: their credit.
-            level: level of the credit that is used as advantage.
+            ledger: the credit of the attempts, which is their advantage.
+            level: of the credit.
             unit: "token", or "action" for whole actions chosen from a list.
             adapter: whose weights move; among several agents it is the one of that name, by its own decisions.
             kl_stop: discard a minibatch's step where the policy moved further than this; 0 = never.
-            grad_clip: largest norm of the gradient.
             replayed: so many of the attempts, the last ones, were sampled by older policies.
         """
         from evolvent.learn.tokens.policy_gradient import improve, reference_kl
 
         config, plan = self.config, self.config.plan
-        fresh = 0 if self.exact else len(episodes) - replayed
-        batch = training_batch(episodes, ledger, config, adapter, level=level, unit=unit, fresh=fresh)
+        fresh = 0 if self.exact else len(ledger.episodes) - replayed
+        batch = training_batch(ledger, config, adapter, level=level, unit=unit, fresh=fresh)
         if plan.truncated != "count" and not len(batch.units):
             return {"untrained": 1.0}
         policy, base, away = self.logprobs(adapter, unit), self.logprobs(self.reference, unit), dict[str, float]()
@@ -219,7 +215,7 @@ class LanguageRun:
             minibatches=config.minibatches,
             micro_tokens=plan.micro_tokens,
             kl_stop=kl_stop,
-            grad_clip=grad_clip,
+            grad_clip=config.grad_clip,
             generator=self.generator,
             reference=base if objective.needs_reference else None,
         )
