@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from evolvent.algos.trad.alignment import Hit, first_of_each, history, window
+from evolvent.algos.trad.aligned import Hit, first_of_each, history, window
 
 HITS = [Hit("t1", 4, 0.91), Hit("t1", 5, 0.90), Hit("t2", 2, 0.88), Hit("t3", 7, 0.86), Hit("t2", 0, 0.80)]
 

@@ -21,7 +21,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2505.22617"
 LEVELS = ("step",)
@@ -30,15 +30,11 @@ RULE = Rule.of(step_group_std, "group_std", "the return against its group, over 
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of Clip-Cov."""
 
     minibatches: int = 8
     """Minibatches in an epoch: optimiser steps for each pass over the attempts."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
-
     keep_share: float = 2e-4
     """Share of the tokens of an optimiser step whose gradient is dropped."""
     keep_range: tuple[float, float] = (1.0, 5.0)

@@ -19,7 +19,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_mean
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2503.20783"
 LEVELS = ("step",)
@@ -28,11 +28,8 @@ RULE = Rule.of(step_group_mean, "group_mean", "the return against the mean of it
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of Dr. GRPO."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
     length: int = 3000
     """Length that the summed loss is divided by: the largest number of tokens of an attempt."""

@@ -22,7 +22,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_gated
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2508.10548"
 LEVELS = ("step",)
@@ -30,16 +30,13 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of G-RA."""
 
     kinds: tuple[str, ...] = ("format",)
     """Kinds of reward that are gated, from the level below the outcome downwards; "a+b" puts two on one level."""
     gates: tuple[float, ...] = (0.0,)
     """Thresholds, one for each level: it counts where the reward of the level above (first: the outcome) is larger."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

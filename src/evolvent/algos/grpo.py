@@ -19,7 +19,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import REFERENCE, ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import REFERENCE, Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2402.03300"
 LEVELS = ("step",)
@@ -28,11 +28,9 @@ RULE = Rule.of(step_group_std, "group_std", "the return against its group, over 
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of GRPO."""
 
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
     kl: float = 0.04
     """Coefficient of the KL penalty towards the reference model; 0 = no penalty."""
 

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import step_clip, step_delta
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2410.15115"
 LEVELS = ("step",)
@@ -29,7 +29,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of Clip and Delta."""
 
     how: Literal["delta", "clip"] = "delta"
@@ -40,9 +40,6 @@ class Config(ClippedConfig):
     """Coefficient of the refined process scores beside the task's reward."""
     process_kind: str = "process"
     """Kind of reward that holds the process scores."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from evolvent.core.protocols import Env, Task, Turn
 from evolvent.credit import step_process_std, step_return_to_go
 from evolvent.evaluate.live import Live
 from evolvent.play.settings import AttemptSettings
-from evolvent.runs.language.config import ClippedConfig, check_stages
+from evolvent.runs.language.config import PPOConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import learn
@@ -53,7 +53,7 @@ GAIN = step_return_to_go.Config(gamma=0.0)  # what an answer itself was paid
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of Satori."""
 
     rounds: int = 3
@@ -64,8 +64,6 @@ class Config(ClippedConfig):
     """Updates at first in which answers that are better than the one before are imitated; 0 = none."""
     horizon: Literal["next", "end"] = "next"
     """What an answer is paid for: its own gain (as published), or all gains from it on."""
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

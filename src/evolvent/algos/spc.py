@@ -49,7 +49,7 @@ from evolvent.play.attempt import allowed
 from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.play.workflow import Member, Workflow
-from evolvent.runs.language.config import ClippedConfig, check_stages
+from evolvent.runs.language.config import PPOConfig, check_stages
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import Logged
@@ -80,7 +80,7 @@ RULE = Rule.of(step_return_to_go, "game", "1 for the winner, -1 for the loser", 
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of SPC; ``prompts`` x ``group`` are the games of a round with a sneaky step."""
 
     env: str = "chain"
@@ -99,8 +99,6 @@ class Config(ClippedConfig):
     """Learning rate of AdamW in these updates; ``lr`` is that of games."""
     anchor: float = 0.15
     """Weight of that loss afterwards."""
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

@@ -13,7 +13,7 @@ no group, and ``notes["share_before"]`` and ``notes["share_behind"]`` of every t
 
 Deviations: the token that ends a program is paid, too (in the released training it gets nothing). Some of the released
 data sets pay the score behind a token itself, which pays for saying more; the one that is trained on pays the change.
-The critic's deviations stand in ``algos/policy_gradient/share.py``.
+The critic's deviations stand in ``algos/policy_gradient/foreseen.py``.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ the episodes with one ``group`` (or task).
 
 Needs ``notes["outcome_p"]`` of every token, and the kinds ``compiles``, ``runs`` and ``correct``.
 
-Deviations: those of ``step_graded_outcome``; the critic's stand in ``algos/policy_gradient/outcome.py``.
+Deviations: those of ``step_graded_outcome``; the critic's stand in ``algos/policy_gradient/foreseen.py``.
 """
 
 from __future__ import annotations

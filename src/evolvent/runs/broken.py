@@ -33,12 +33,7 @@ class Lately:
 
 
 def check_broken(broken: Sequence[EnvError], attempts: int, of: str) -> None:
-    """Refuse to go on where too many broke.
-
-    Args:
-        broken: the errors of those that broke.
-        attempts: in all.
-        of: whose attempts these are, such as "of update 3".
+    """Refuse to go on where too many broke of some attempts, such as those "of update 3".
 
     Raises:
         EnvError: the first of their errors, with how many there are.

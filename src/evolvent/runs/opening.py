@@ -55,14 +55,8 @@ def opened(
 ) -> Iterator[tuple[Env, Model | None, Memory, T]]:
     """Environment, model and memory of a run whose settings say ``env``, ``model`` and ``seed``.
 
-    Args:
-        config: the settings.
-        folder: of the run.
-        live: where progress goes.
-        wanted: how.
-        resume: whether the run goes on; ``None`` = it is evaluated.
-        model: one that is loaded already.
-        prepare: called with the environment before the model is loaded; what it returns is handed on.
+    ``resume``: whether the run goes on; ``None`` = it is evaluated. ``prepare`` is called with the environment before
+    the model is loaded; what it returns is handed on. ``model``: one that is loaded already.
 
     Raises:
         BadInput: a new run with a memory, an evaluated one without; no such environment, embedder or model.

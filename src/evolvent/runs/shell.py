@@ -118,10 +118,8 @@ class Shell:
     def log(self, step: int, row: Mapping[str, Any], learned: Mapping[str, float]) -> dict[str, Any]:
         """End an update: write its line, with the seconds of each part of the loop, and say what it warns of.
 
-        Args:
-            step: what the metrics count: environment steps, attempts, ….
-            row: columns of the update.
-            learned: losses and diagnostics.
+        ``step`` is what the metrics count (environment steps, attempts), ``row`` columns of the update, ``learned``
+        losses and diagnostics.
 
         Returns:
             The whole line.
@@ -173,8 +171,7 @@ class Shell:
     def restore(self, step: Callable[[Mapping[str, Any]], int]) -> dict[str, Any]:
         """Load the newest checkpoint of a resumed run; returns its plain data, empty where the run begins.
 
-        Args:
-            step: from that data, the last step of the metrics; later lines are dropped.
+        ``step`` tells from that data the last step of the metrics; later lines are dropped.
         """
         if not self.resume:
             return {}

@@ -15,11 +15,8 @@ def pinned(folder: RunFolder, spec: str) -> str:
     """``spec`` as it is loaded from anywhere, the file it names as it was when the run began.
 
     The first time, that file is copied to ``task/`` in the run folder, with its path and SHA-256 in
-    ``task/source.json``. From then on the file must be the same. Where it is gone, its copy is used.
-
-    Args:
-        folder: of the run.
-        spec: of an environment; one that names no file, or another than the run's, is returned as it is.
+    ``task/source.json``. From then on the file must be the same. Where it is gone, its copy is used. A spec that names
+    no file, or another than the run's, is returned as it is.
 
     Raises:
         BadInput: no such file, or it has changed since the run began.

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from evolvent.algos.trad.aligned import STEP, TEAM, WHOLE, Aligned, Alignment, asked, library_of
-from evolvent.algos.trad.alignment import Hit, first_of_each
+from evolvent.algos.trad.aligned import STEP, TEAM, WHOLE, Aligned, Alignment, Hit, asked, first_of_each, library_of
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv

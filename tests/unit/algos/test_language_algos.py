@@ -11,8 +11,8 @@ import torch
 
 import tiny_language
 from evolvent import catalogue
-from evolvent.algos.dapo.dynamic_sampling import collect_differing
-from evolvent.algos.oprl.implicit_reward import pair_batch, success_pairs
+from evolvent.algos.dapo import collect_differing
+from evolvent.algos.oprl import pair_batch, success_pairs
 from evolvent.algos.spa.progress import ProgressEstimator
 from evolvent.algos.spear import faulty, uses
 from evolvent.core.episode import Episode

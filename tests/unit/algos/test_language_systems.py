@@ -21,8 +21,8 @@ from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
 from evolvent.play.workflow import Workflow, workflow
 from evolvent.runs.language.config import Plan
-from evolvent.runs.language.system import compared
 from evolvent.runs.language.pairs import FIELDS, Recorded, find_pairs, read_pairs
+from evolvent.runs.language.system import compared
 from language_runs import killed_in_update
 from run_folders import begin, stable
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from evolvent.algos.policy_gradient.outcome import OutcomeCritic, outcome_of
+from evolvent.algos.policy_gradient.foreseen import OutcomeCritic, outcome_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.reward_kinds import keep_reward

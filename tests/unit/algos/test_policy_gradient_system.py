@@ -11,8 +11,7 @@ import tiny_language
 from evolvent import catalogue
 from evolvent.algos import policy_gradient
 from evolvent.algos.policy_gradient import RecordedPlan
-from evolvent.algos.policy_gradient.outcome import OutcomeCritic
-from evolvent.algos.policy_gradient.share import ShareCritic
+from evolvent.algos.policy_gradient.foreseen import OutcomeCritic, ShareCritic
 from evolvent.core.config import to_json
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import Live

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from evolvent.algos.policy_gradient.share import ShareCritic
+from evolvent.algos.policy_gradient.foreseen import ShareCritic
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.reward_kinds import keep_reward

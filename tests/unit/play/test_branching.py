@@ -5,8 +5,7 @@ import pytest
 from test_players import Countdown, Letters
 
 import tiny_language
-from evolvent.algos.aepo.branching import branched, turn_entropies
-from evolvent.algos.aepo.formulas import branch_score, whole_attempts
+from evolvent.algos.aepo.branching import branch_score, branched, turn_entropies, whole_attempts
 from evolvent.core.branches import Branch, trees_of
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError

@@ -26,7 +26,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_entropy_weight
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2510.14545"
 LEVELS = ("token",)
@@ -34,7 +34,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of AEPO."""
 
     alpha: float = 0.2
@@ -48,9 +48,6 @@ class Config(ClippedConfig):
     """Weight of the entropy gained since the task in the branching score."""
     branch_penalty: float = 0.05
     """Reduction of the branching score for each branch in a row."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

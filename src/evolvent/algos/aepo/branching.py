@@ -1,6 +1,6 @@
 """Attempts that part on the way: some start from the task, others repeat the beginning of one and go on by themselves.
 
-Paper: Dong et al. 2025 (AEPO, arXiv 2510.14545), as released; formulas: ``algos.aepo.formulas``. One attempt at each
+Paper: Dong et al. 2025 (AEPO, arXiv 2510.14545), with the constants of the released code. One attempt at each
 task is made first; its entropies say how many of the ``group`` start afresh. Then, turn by turn, each attempt that goes
 on may branch once; what is left of the budget in the end are attempts from the task. Which attempts part where depends
 on the seed and on what was sampled, never on who answered first.
@@ -19,7 +19,6 @@ from statistics import fmean
 
 import numpy as np
 
-from evolvent.algos.aepo.formulas import branch_score, whole_attempts
 from evolvent.core.branches import Branch, branches, graft
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, EnvError
@@ -213,3 +212,31 @@ def _differs(origin: Episode, step: int, got: str) -> EnvError:
         where=f"{origin.env}, task {origin.task_id}, decision {step}",
         do="branch nowhere (--whole as large as --group), or make the world depend on the task and its seed alone",
     )
+
+
+def whole_attempts(root: float, later: float, budget: int, *, sensitivity: float = 0.5) -> int:
+    """``floor(budget sigmoid(sensitivity (root - later))) + 1``, between 1 and ``budget``: attempts that start afresh.
+
+    Args:
+        root: entropy at the task itself.
+        later: mean entropy over the turns of an attempt. Where it is larger, trying turns again tells more.
+        budget: attempts in all.
+        sensitivity: beta.
+    """
+    if budget < 1:
+        raise BadInput("a budget of attempts", got=budget, expected=">= 1", where="algos.aepo")
+    share = 1.0 / (1.0 + math.exp(-sensitivity * (root - later)))
+    return max(1, min(budget, int(budget * share) + 1))
+
+
+def branch_score(draw: float, gain: float, streak: int, *, weight: float = 0.2, penalty: float = 0.05) -> float:
+    """``(draw + weight gain) max(0, 1 - penalty streak)``, cut to [0, 1]: a turn is tried again from a threshold on.
+
+    Args:
+        draw: uniform in [0, 1), so that without a gain a threshold of 0.5 branches half of the time.
+        gain: entropy of the turn minus that at the task.
+        streak: how many turns in a row attempts at this task have branched.
+        weight: of the gain.
+        penalty: of a branch right after a branch, which would pile attempts up on one path.
+    """
+    return min(1.0, max(0.0, (draw + weight * gain) * max(0.0, 1.0 - penalty * streak)))

@@ -41,15 +41,7 @@ class Situation(NamedTuple):
 
 @dataclass(frozen=True)
 class UtteranceCriticConfig:
-    """Settings of ArCHer's critics.
-
-    Attributes:
-        lr: learning rate.
-        gamma: discount factor per turn.
-        tau: soft update rate of the target critics, in each pass.
-        capacity: capacity of the replay, in decisions.
-        grad_clip: gradient norm above which the gradient is scaled down.
-    """
+    """Settings of ArCHer's critics, those of the system's ``Config``."""
 
     lr: float = 3e-4
     gamma: float = 0.95
@@ -61,12 +53,8 @@ class UtteranceCriticConfig:
 class UtteranceCritics:
     """Critics, target critics, optimiser and replay; part of a run's checkpoints.
 
-    Args:
-        features: hidden states of the frozen base, ``models.language.model.LanguageModel.states``.
-        width: dimension D of the features.
-        limit: context length of the base in tokens; longer contexts lose their beginning.
-        settings: settings of learning.
-        seed: random seed of the initial weights.
+    ``features`` are the hidden states of the frozen base, of ``width`` numbers; contexts of more than ``limit`` tokens
+    lose their beginning. ``seed`` is that of the first weights.
     """
 
     def __init__(
@@ -152,12 +140,8 @@ class UtteranceCritics:
     ) -> dict[str, float]:
         """Passes over as many decisions as were drawn: action values on the replay, state values on fresh answers.
 
-        Args:
-            drawn: situations of the replay.
-            answers: int32 tokens ``[K]`` that the policy of now says in each.
-            passes: over them; the slow copies follow after each.
-            batch: decisions of a step.
-            generator: of the draws.
+        ``answers`` are tokens ``[K]`` that the policy of now says in each situation ``drawn``; a step is over ``batch``
+        decisions, and the slow copies follow after each pass.
 
         Returns:
             q_loss and v_loss of the last pass, and the mean values.

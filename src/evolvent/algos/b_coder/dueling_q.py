@@ -44,17 +44,7 @@ NUMBERS = 1 << 24  # of one piece, over positions and tokens
 
 @dataclass(frozen=True)
 class DuelingConfig:
-    """Settings of the values and their losses.
-
-    Attributes:
-        alpha: temperature: units of reward per nat of the logits.
-        gamma: discount factor per token, of the recovered reward.
-        adv: weight of the advantages of right programs, summed over their tokens.
-        ce: weight of their cross-entropy, likewise.
-        most: the largest reward.
-        grad_clip: gradient norm above which a gradient is scaled down.
-        micro_tokens: tokens of one forward and backward pass.
-    """
+    """Settings of the values and their losses, those of the system's ``Config``; ``most`` is the largest reward."""
 
     alpha: float = 0.1
     gamma: float = 0.999
@@ -85,12 +75,8 @@ def softabs(x: Tensor) -> Tensor:
 class DuelingQ:
     """The values and their optimisers; part of a run's checkpoints.
 
-    Args:
-        model: with the adapter "policy".
-        settings: of the losses.
-        lr: learning rate of ``V_rest``, which learns with the policy.
-        critic_lr: of ``V_first``.
-        seed: of its weights.
+    ``model`` has the adapter "policy". ``V_rest`` learns with the policy, at ``lr``; ``V_first`` at ``critic_lr``, its
+    weights from ``seed``.
     """
 
     def __init__(
@@ -185,13 +171,8 @@ class DuelingQ:
     ) -> dict[str, float]:
         """Steps of policy and V_rest over the targets in ``ledger``, V_first as it is.
 
-        Args:
-            ledger: targets at level "token".
-            right: which of its episodes are right programs.
-            policy: optimizer of the adapter "policy".
-            epochs: passes.
-            minibatches: steps of a pass, over attempts drawn at random.
-            generator: of these draws.
+        The ledger holds targets at level "token"; ``right`` says which of its episodes are right programs; ``policy``
+        is the optimizer of the adapter "policy". A step is over attempts drawn at random.
 
         Returns:
             Means over the steps: value_loss, adv_loss, ce_loss, grad_norm; and updates, how many there were.

@@ -40,17 +40,7 @@ NOT_ALLOWED = -1e9  # finite, so that 0 times it is 0
 
 @dataclass(frozen=True)
 class SoftQConfig:
-    """Settings of the losses of Q.
-
-    Attributes:
-        beta: KL coefficient towards the initial model, in units of reward per nat.
-        gamma: discount factor per action.
-        polyak: soft update rate of the target network, at each step.
-        temperature: sampling temperature of the attempts.
-        delta: error above which the Huber loss is linear.
-        grad_clip: gradient norm above which the gradient is scaled down.
-        micro_tokens: tokens of one forward and backward pass.
-    """
+    """Settings of the losses of Q, those of the system's ``Config``; ``delta`` is its ``huber``."""
 
     beta: float = 0.01
     gamma: float = 0.99
@@ -75,11 +65,8 @@ class Places:
 class SoftQ:
     """The Q network, its target network and its optimiser; part of a run's checkpoints.
 
-    Args:
-        model: with the adapters "policy", ``Q`` and ``SLOW``.
-        settings: settings of the losses.
-        lr: learning rate of Q.
-        constrained: whether sums run only over the tokens that continue an allowed action.
+    ``model`` has the adapters "policy", ``Q`` and ``SLOW``; Q learns at ``lr``. ``constrained``: sums run only over the
+    tokens that continue an allowed action.
     """
 
     def __init__(self, model: LanguageModel, settings: SoftQConfig, *, lr: float, constrained: bool) -> None:
@@ -169,13 +156,8 @@ class SoftQ:
     ) -> dict[str, float]:
         """For each minibatch a step of the policy, one of the values, and the slow copy follows.
 
-        Args:
-            episodes: attempts.
-            ledger: targets of the values at level "token".
-            policy: optimizer of the adapter "policy".
-            epochs: passes.
-            minibatches: steps of a pass; decisions are drawn at random.
-            generator: of these draws.
+        The ledger holds targets of the values at level "token"; ``policy`` is the optimizer of the adapter "policy";
+        decisions of a minibatch are drawn at random.
 
         Returns:
             Means over the steps: policy_loss, value_loss, entropy (of tokens that had an alternative), approx_kl,

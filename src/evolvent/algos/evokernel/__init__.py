@@ -34,9 +34,17 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from evolvent.algos.evokernel.breaks import Breaks, left_out
-from evolvent.algos.evokernel.config import ProgramsConfig
-from evolvent.algos.evokernel.session import FRESH, REWARDS, Session, Start, Work, opened_session
+from evolvent.algos.evokernel.session import (
+    FRESH,
+    REWARDS,
+    Breaks,
+    ProgramsConfig,
+    Session,
+    Start,
+    Work,
+    left_out,
+    opened_session,
+)
 from evolvent.algos.evokernel.summary import summarise
 from evolvent.algos.evokernel.texts import lesson_of, outcome, report, tell, writing
 from evolvent.core.config import at_least

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from evolvent.algos.evokernel.config import ProgramsConfig
 from evolvent.algos.evokernel.texts import PRACTICES, TEMPLATES
-from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.config import at_least
+from evolvent.core.errors import BadInput, EnvError, EvolventError
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Engine, Model, Request
 from evolvent.evaluate.live import Live, count
@@ -19,6 +19,7 @@ from evolvent.formulas.refinement import Running
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.models.served.acting import Served
+from evolvent.runs.broken import FEWEST, Lately, check_broken
 from evolvent.runs.memory import cursor
 from evolvent.runs.opening import FILE, Wanted, opened
 from evolvent.runs.shell import tell_fewer
@@ -30,6 +31,37 @@ FRESH = 1.0
 rewards make "no gain" positive). The end of the range is only where z-scores are cut."""
 _RULE = preset("evokernel", q_init=FRESH)
 _STORE = "memory.db of a run that writes programs (evokernel), or its folder"
+
+
+@dataclass(frozen=True)
+class ProgramsConfig:
+    """Settings of a run over programs."""
+
+    KIND = "programs"
+
+    env: str = "kernels"
+    """The world of kernels with its options, e.g. kernels:own=operators.py."""
+    model: str = "qwen2.5-coder-1.5b"
+    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL."""
+    seed: int = 0
+    """Random seed of kernels, exploration and sampling. The inputs that programs are checked with have a secret one."""
+    kernels: tuple[str, ...] = ()
+    """Kernels by name; empty = as many as --count of the split."""
+    count: int = 6
+    """Kernels, drawn by the seed."""
+    split: Literal["train", "heldout"] = "train"
+    """Which kernels: heldout for what a memory of others brings."""
+    budget: int = 12
+    """Attempts at each kernel, drafts and refinements together (EvoKernel's paper: 30)."""
+    memory: str = ""
+    """A store, or the folder of a run, to begin with: it is copied, without what it holds of the kernels at hand."""
+    temperature: float = 0.7
+    """Sampling temperature; 0 = greedy."""
+    tokens: int = 500
+    """Largest number of tokens of a program."""
+
+    def __post_init__(self) -> None:
+        at_least(self, {"count": 1, "budget": 1, "tokens": 1, "temperature": 0})
 
 
 @dataclass(frozen=True)
@@ -225,3 +257,47 @@ def _begin(memory: Memory) -> None:
             for kind, key, body in seeds
         )
         cursor.saved(memory, 0)
+
+
+# ------------------------------------------------------------------------------------------------ not judged
+OF = "at the last programs"
+
+
+class Breaks:
+    """Attempts that nobody could judge: is it the kernel, which is left out then, or the world, which ends the run?
+
+    A reference of one's own that raises breaks every attempt at its kernel, and none at others: that kernel is left out
+    after ``FEWEST`` attempts in a row, and the run goes on. Where kernels that were judged before break, or none can be
+    judged at all, it is the world.
+    """
+
+    def __init__(self, works: Sequence[Work], live: Live) -> None:
+        self._works, self._live = works, live
+        self._lately, self._first = Lately(), list[EnvError]()
+
+    def add(self, work: Work, error: EnvError | None) -> None:
+        """Count an attempt; ``error``: why it could not be judged.
+
+        Raises:
+            EnvError: it is the world, or no kernel is left.
+        """
+        if work.judged:
+            self._lately.add(error)
+            self._lately.check(OF)
+        elif error:
+            self._first.append(error)
+        none = all(one.attempts and not one.judged for one in self._works)
+        if error and (all(map(left_out, self._works)) or (none and len(self._first) >= FEWEST)):
+            broken = [error] if not self._first else self._first
+            check_broken(broken, len(broken), OF)
+        if error and left_out(work):
+            place = f" ({error.where})" if error.where else ""
+            self._live.note(
+                f"! {work.name} is left out, for its last {FEWEST} attempts could not be judged: "
+                f"{error.what}{place}; the run goes on with the other kernels"
+            )
+
+
+def left_out(work: Work) -> bool:
+    """Whether the run goes on without this kernel."""
+    return work.broken >= FEWEST

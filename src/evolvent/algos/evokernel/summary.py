@@ -14,11 +14,9 @@ Row = Mapping[str, Any]
 
 
 def summarise(rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any]:
-    """The summary's numbers. A task of which no attempt could be judged counts in no share.
+    """The numbers of the summary, from lines of ``metrics.jsonl``, one an attempt, and the tasks in order.
 
-    Args:
-        rows: lines of ``metrics.jsonl``, one an attempt.
-        names: the tasks, in order.
+    A task of which no attempt could be judged counts in no share.
     """
     by_name = {name: [row for row in rows if row["kernel"] == name] for name in names}
     tasks = [_task(name, mine) for name, mine in by_name.items()]

@@ -88,9 +88,7 @@ Asks = Generator[int, Estimate, Found]
 def run(search: Search, config: Config = Config()) -> list[Found]:
     """Explore every task of a search, all side by side; the samples count as its tokens.
 
-    Args:
-        search: over attempts with a step a node (``search.attempts``, unit "line"); its value is not asked.
-        config: settings.
+    The search is over attempts with a step a node (``search.attempts``, unit "line"); its value is not asked.
 
     Returns:
         What is known of each task, in order.

@@ -47,12 +47,7 @@ class Ranker(nn.Module):
 def draw_order(
     score_BA: Tensor, *, greedy: bool = False, generator: torch.Generator | None = None
 ) -> tuple[Tensor, Tensor]:
-    """An order for every row and its log-probability.
-
-    Args:
-        score_BA: log-scores.
-        greedy: the likeliest order, highest score first, instead of a draw.
-        generator: source of the draw.
+    """An order for every row of log-scores and its log-probability; ``greedy``: the likeliest, highest score first.
 
     Returns:
         ``(order_BA, logp_B)``: ``order_BA[b, m]`` is the agent that comes m-th.

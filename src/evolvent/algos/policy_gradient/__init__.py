@@ -124,8 +124,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 def _foreseen(run: LanguageRun, config: Config, need: str) -> Callable[[list[Episode]], dict[str, float]]:
     """A critic of how attempts end, which judges an update's attempts and then learns from them."""
-    from evolvent.algos.policy_gradient.outcome import OutcomeCritic
-    from evolvent.algos.policy_gradient.share import ShareCritic
+    from evolvent.algos.policy_gradient.foreseen import OutcomeCritic, ShareCritic
 
     name, kind = JUDGES[need], OutcomeCritic if need == "outcome_p" else ShareCritic
     model, seed = run.model, seed_tree(config.seed, name) % 2**31

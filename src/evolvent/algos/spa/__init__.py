@@ -24,7 +24,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_progress
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import CRITIC, EXECUTED, ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import CRITIC, EXECUTED, Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2505.20732"
 LEVELS = ("step",)
@@ -32,7 +32,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of SPA-RL."""
 
     gamma: float = 0.99
@@ -47,9 +47,6 @@ class Config(ClippedConfig):
     """Epochs of the progress estimator over the attempts of an update, eight optimiser steps each."""
     critic_lr: float = 1e-4
     """Learning rate of the critic."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

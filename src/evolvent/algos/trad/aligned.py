@@ -8,13 +8,12 @@ steps. A memory holds the steps: key = thought, body = command, and in the metad
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from evolvent.algos.trad.alignment import Hit, first_of_each, history, window
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Engine, Env, Renderer, Task, Turn
 from evolvent.memory.items import Recall, Recalled
@@ -86,15 +85,8 @@ class Thought(Decision):
 class Aligned:
     """One attempt with a library of trajectories; nothing is learned, receipts are settled with what came of it.
 
-    Args:
-        env: the environment.
-        task: what is attempted.
-        memory: of the steps; ``None`` = thoughts and the own last steps alone.
-        use: not asked; an attempt with a memory has one.
-        seed: of the attempt.
-        learns: not asked: the library never changes.
-        library: the trajectories by id.
-        how: what is shown.
+    The first six arguments are those of ``play.experience.Experience``; without a memory there are thoughts and the own
+    last steps alone, and ``use`` and ``learns`` are not asked.
     """
 
     env: Env
@@ -295,3 +287,35 @@ def library_of(memory: Memory) -> dict[str, Trajectory]:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
+
+
+# ------------------------------------------------------------------------------------------------ which steps, in order
+class Hit(NamedTuple):
+    """A step that was found: its trajectory, its number in it (from 0), the cosine of its thought."""
+
+    trajectory: str
+    step: int
+    cosine: float
+
+
+def first_of_each(hits: Iterable[Hit], k: int) -> list[Hit]:
+    """The nearest hit of each trajectory, of the ``k`` nearest of them; earliest step first.
+
+    Of equal cosines the first trajectory by name comes first, then the earlier step.
+    """
+    found: dict[str, Hit] = {}
+    for hit in sorted(hits, key=lambda hit: (-hit.cosine, hit.trajectory, hit.step)):
+        if len(found) == k:
+            break
+        found.setdefault(hit.trajectory, hit)
+    return sorted(found.values(), key=lambda hit: (hit.step, hit.trajectory))
+
+
+def window(at: int, length: int, back: int, forward: int) -> list[tuple[int, int]]:
+    """Steps ``at - back .. at + forward`` of a trajectory of ``length``, with offsets to ``at``; cut at its ends."""
+    return [(step, step - at) for step in range(max(0, at - back), min(length - 1, at + forward) + 1)]
+
+
+def history(now: int, length: int) -> list[int]:
+    """The own steps before step ``now`` that are shown: ``length``, or as many as there are."""
+    return list(range(max(0, now - length), now))

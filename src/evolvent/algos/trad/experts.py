@@ -25,14 +25,7 @@ Expert = tuple[Task, "Episode | None"]
 
 
 def experts_of(env: Env, spec: str, n: int, seed: int, run: str = "") -> list[Expert]:
-    """Training tasks that an expert solves.
-
-    Args:
-        env: the environment.
-        spec: its name, for errors.
-        n: tasks; fewer where there are no more.
-        seed: of the tasks.
-        run: the folder of a run whose successful attempts at training tasks are the expert's; "" = the environment's.
+    """At most ``n`` training tasks that an expert solves: the environment's, or the successful attempts of a ``run``.
 
     Raises:
         BadInput: the environment has no expert; no such run, or it solved no training task.

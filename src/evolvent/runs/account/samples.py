@@ -12,11 +12,7 @@ _NODES, _SEEN, _SAID, _EACH = 24, 700, 1200, 2
 
 
 def first_and_last(records: Iterable[Record]) -> list[Block]:
-    """The attempts as folded sections.
-
-    Args:
-        records: lines of ``episodes.jsonl``.
-    """
+    """The attempts of ``episodes.jsonl`` as folded sections."""
     first: list[Record] = []
     last: list[Record] = []
     for record in records:

@@ -133,13 +133,7 @@ def is_success(row: Row) -> bool:
 
 # ------------------------------------------------------------------------------------------------ numbers
 def levels(summary: Row, run: Updates, *, random: str = "random actions") -> dict[str, Row]:
-    """What the run recorded to compare its score with, by its name.
-
-    Args:
-        summary: content of ``summary.json``; empty for a run that has not ended.
-        run: its lines.
-        random: what random actions are called.
-    """
+    """What the run recorded to compare its score with, by its name; ``random`` is what random actions are called."""
     base, idle = summary.get("baseline") or run.chance, summary.get("idle") or run.idle
     named = {
         "before learning": summary.get("before"),
@@ -178,12 +172,8 @@ def judged(
 ) -> Judged:
     """The score in large figures with what stands beside it, and its comparisons.
 
-    Args:
-        summary: content of ``summary.json``; empty for a run that has not ended.
-        run: its lines.
-        judged_as: name of the last evaluation of a run that has not ended.
-        beside: other numbers by their names.
-        against: what the score is compared with.
+    The summary of a run that has not ended is empty: ``judged_as`` names its last evaluation then. ``beside`` are other
+    numbers by name, ``against`` is what the score is compared with.
     """
     score = summary.get("score")
     if not score and run.evaluations:
@@ -227,13 +217,8 @@ def _drawn(lines: Sequence[Line]) -> tuple[Line, ...]:
 
 
 def small(run: Updates, names: Sequence[str], labels: Mapping[str, str] = {}, rates: Sequence[str] = ()) -> list[Block]:
-    """One small picture for each of ``names`` that two updates or more have logged.
-
-    Args:
-        run: the lines of a run.
-        names: columns of the updates.
-        labels: what to call them; their names by default.
-        rates: those of them that are shares: their axis goes from 0 to 100 %.
+    """One small picture for each of ``names`` that two updates or more have logged, called by ``labels``; of those in
+    ``rates``, which are shares, the axis goes from 0 to 100 %.
     """
     found: list[Block] = []
     for name in names:

@@ -43,14 +43,7 @@ def borrowed(tasks: Sequence[Task]) -> Policy:
 
 
 def play(env: Env, tasks: Sequence[Task], policy: Policy, *, seed: int = 0) -> list[Episode]:
-    """One attempt at each task.
-
-    Args:
-        env: the environment; stays open.
-        tasks: the same task may stand there several times.
-        policy: what to say in a situation, given draws of its own for each attempt.
-        seed: of the draws.
-    """
+    """One attempt at each task, which may stand there several times; what is said has draws of its own in each."""
     return [_attempt(env, task, policy, rng(seed, "baseline", number)) for number, task in enumerate(tasks)]
 
 

@@ -127,6 +127,14 @@ class ClippedConfig(LanguageConfig):
 
 
 @dataclass(frozen=True)
+class PPOConfig(ClippedConfig):
+    """Settings of learners with PPO's clip."""
+
+    clip: float = 0.2
+    """Clip range of the probability ratio (PPO's epsilon)."""
+
+
+@dataclass(frozen=True)
 class CriticConfig(ClippedConfig):
     """Settings of PPO with a critic of prefixes; the defaults are those of POAD's released Overcooked script."""
 
@@ -148,59 +156,15 @@ class CriticConfig(ClippedConfig):
     """Device, prompts, budgets, evaluations, checkpoints, critic."""
 
 
-_POSITIVE = (
-    "updates",
-    "prompts",
-    "group",
-    "epochs",
-    "minibatches",
-    "eval_tasks",
-    "save_every",
-    "micro_tokens",
-    "draws",
-    "passes",
-    "capacity",
-    "memories",
-    "progress_passes",
-    "replay_size",
-    "stale",
-    "limit",
-    "length",
-    "rounds",
-    "shown",
-    "rollouts",
-    "simulations",
-    "widths",
-    "longest",
-    "questions",
-    "samples",
-)
-_COUNTS = (
-    "minutes",
-    "sampled",
-    "lora_rank",
-    "threads",
-    "workers",
-    "answer",
-    "turns",
-    "tokens",
-    "eval_every",
-    "record",
-    "critic_epochs",
-    "warmup",
-    "whole",
-    "interval",
-    "reward_updates",
-    "imitate",
-    "keep",
-    "gamma",
-    "gae_lambda",
-    "kl",
-    "alpha",
-    "ce",
-    "kept",
-)
-LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE, 1), **dict.fromkeys(_COUNTS, 0)}
+_POSITIVE = """
+    updates prompts group epochs minibatches eval_tasks save_every micro_tokens draws passes capacity memories
+    progress_passes replay_size stale limit length rounds shown rollouts simulations widths longest questions samples
+"""
+_COUNTS = """
+    minutes sampled lora_rank threads workers answer turns tokens eval_every record critic_epochs warmup whole interval
+    reward_updates imitate keep gamma gae_lambda kl alpha ce kept
+"""
+LEAST: dict[str, int] = {**dict.fromkeys(_POSITIVE.split(), 1), **dict.fromkeys(_COUNTS.split(), 0)}
 """The least value of settings that count something or weigh it, by their names in all algorithms."""
 MANY, MACHINE = 1_000_000, 4096
 MOST: dict[str, int] = {
@@ -216,12 +180,7 @@ MOST: dict[str, int] = {
 def check_stages(updates: int, before: int, flag: str, *, parts: int = 1, who: str = "the policy") -> None:
     """Refuse a run that would end before a later stage is trained: it would look like any other result.
 
-    Args:
-        updates: number of updates of the run.
-        before: number of updates before that stage.
-        flag: the setting that determines it; ``before`` is ``parts`` times its value.
-        parts: factor between ``flag`` and ``before``.
-        who: what the stage trains.
+    ``before`` updates are ahead of that stage, which trains ``who``: ``parts`` times the value of ``flag``.
 
     Raises:
         BadInput: names a value that works.

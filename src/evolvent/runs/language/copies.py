@@ -38,13 +38,7 @@ class Played:
 
 
 class Copies:
-    """Copies of an environment, made as they are needed.
-
-    Args:
-        spec: of the environment.
-        first: one copy of it, already made.
-        workers: threads on which they work; 0 = in lockstep.
-    """
+    """Copies of an environment, made as they are needed; they work on ``workers`` threads, 0 = in lockstep."""
 
     def __init__(self, spec: str, first: Env, workers: int) -> None:
         self.spec, self.workers = spec, workers

@@ -97,15 +97,8 @@ def standard_rules(episodes: Sequence[Episode], settings: Discounted | None = No
 def credit_page(
     episodes: Sequence[Episode], ledger: Ledger, trained: Rule, rules: Sequence[Rule], decode: Decode, update: int
 ) -> dict[str, Any]:
-    """What ``credit.json`` holds: a few attempts, the best and the worst, with the credit of every token.
-
-    Args:
-        episodes: the attempts of an update.
-        ledger: their credit under the rule that trained.
-        trained: that rule.
-        rules: others.
-        decode: the text of tokens; asked for one by one.
-        update: which update they are from.
+    """What ``credit.json`` holds: a few attempts of an update, the best and the worst, with the credit of every token
+    by the rule that trained and by others.
     """
     others = [rule for rule in rules if rule.name != trained.name]
     ledgers = {trained.name: ledger} | {rule.name: rule.assign(episodes) for rule in others}

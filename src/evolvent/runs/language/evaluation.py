@@ -64,12 +64,8 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
 
 
 def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sampled: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run came to, for ``summary.json``: its last evaluations beside chance and the model before learning.
-
-    Args:
-        rows: the log of the run.
-        greedy: what ``summarise`` says of the held-out attempts in the end, most likely words.
-        sampled: the same of words that were drawn.
+    """What a run came to, for ``summary.json``: its last evaluations beside chance and the model before learning, which
+    its log tells.
     """
     chance = next((row for row in rows if row.get("phase") == "random"), {})
     before = next((row for row in rows if row.get("phase") == "eval"), {})

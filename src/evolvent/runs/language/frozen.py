@@ -33,14 +33,8 @@ def evaluate_language(
 ) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
 
-    Args:
-        kind: the algorithm's ``Config``.
-        folder: the run; nothing in it changes.
-        live: where the result is shown.
-        episodes: held-out tasks; as many as in the run's own evaluations by default.
-        env: another environment than the run's.
-        adapters: as given to ``open_language``.
-        settings: how attempts go, given how those of one agent do.
+    By default at as many tasks as in the run's own evaluations, of its own environment. ``settings`` says how attempts
+    go, given how those of one agent do; ``adapters`` as for ``open_language``. Nothing in the folder changes.
 
     Returns:
         The content of ``eval.json``.

@@ -24,12 +24,8 @@ HEALTH = {"flat_mean": "flat groups", "entropy": "entropy", "kl_ref": "KL"}
 
 
 def update_row(episodes: Sequence[Episode], played: Played, seconds: Mapping[Phase, float]) -> dict[str, Any]:
-    """The columns of an update, named as in runs of teams so that reports and comparisons read both.
-
-    Args:
-        episodes: its attempts.
-        played: what became of all that were begun.
-        seconds: of each part of the loop.
+    """The columns of an update, named as in runs of teams so that reports and comparisons read both; ``played`` is what
+    became of all attempts that were begun.
     """
     metrics = summarise(episodes)
     sampled = sampled_tokens(episodes)
@@ -82,13 +78,8 @@ def _number(value: float | None) -> str:
 
 
 class Shown:
-    """What a reader sees of the attempts: some of every update, all of the last, and the credit of some.
-
-    Args:
-        folder: of the run.
-        live: shown an attempt a minute.
-        most: attempts of an update that are recorded.
-        seed: of the run.
+    """What a reader sees of the attempts: ``most`` of every update, all of the last, the credit of some, one a minute
+    live.
     """
 
     def __init__(self, folder: RunFolder, live: Live, most: int, seed: int) -> None:

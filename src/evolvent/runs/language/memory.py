@@ -48,14 +48,7 @@ def chosen(plan: Plan) -> tuple[Policy, Use]:
 
 
 class LanguageMemory:
-    """The memory of a run; it is part of the checkpoints.
-
-    Args:
-        plan: which policy, how many memories, what is written.
-        path: of the store.
-        seed: of the run.
-        reward_range: of a whole attempt.
-    """
+    """The memory of a run; it is part of the checkpoints."""
 
     def __init__(self, plan: Plan, path: Path, seed: int, reward_range: tuple[float, float]) -> None:
         self._path, self._seed, self._range = path, seed, reward_range

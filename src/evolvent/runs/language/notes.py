@@ -35,13 +35,8 @@ def exact_logprobs(run: LanguageRun, adapter: str | None) -> TokenLogprobs:
 
 
 def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter: str | None) -> None:
-    """Note under ``name`` the log-probability that some weights give to every token, in float32.
-
-    Args:
-        run: whose model is asked.
-        episodes: with tokens; notes of this name are replaced.
-        name: of the note.
-        adapter: whose weights; ``None`` = the frozen base.
+    """Note under ``name`` the log-probability that some weights give to every token, in float32; no adapter: the frozen
+    base.
 
     Raises:
         BadInput: actions that were chosen as wholes; their tokens were not sampled one by one.

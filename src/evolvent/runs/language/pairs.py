@@ -28,12 +28,8 @@ Compare = Literal["attempts", "siblings"]
 
 
 class Recorded:
-    """Groups of attempts, ``n`` in each update, in an order that is drawn anew for every pass.
-
-    Args:
-        groups: attempts that are compared with one another.
-        n: groups of an update.
-        seed: of the order.
+    """Groups of attempts that are compared with one another, ``n`` in each update, in an order drawn anew for every
+    pass.
     """
 
     def __init__(self, groups: Sequence[list[Episode]], n: int, seed: int) -> None:
@@ -60,10 +56,6 @@ class Pairs:
 
 def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
     """The preferences in the file or folder ``place``; ``None`` where none is named: attempts are collected.
-
-    Args:
-        place: file or run folder.
-        compare: whole attempts at a task, or the decisions that attempts made in one state.
 
     Raises:
         BadInput: no such file, a line that cannot be read, or nothing to compare.
@@ -128,10 +120,8 @@ def find_attempts(place: str) -> Pairs | None:
 def siblings(groups: Sequence[Sequence[Episode]]) -> list[list[Episode]]:
     """The best and the worst decision of each state in which recorded attempts went apart, as attempts of one decision.
 
-    What a decision is worth is the mean return of the attempts that made it (``credit.step_search_return``).
-
-    Args:
-        groups: attempts at a task each; those of a tree share what they have in common (``core.branches.linear``).
+    What a decision is worth is the mean return of the attempts that made it (``credit.step_search_return``); those of a
+    tree share what they have in common (``core.branches.linear``).
 
     Returns:
         Groups of two, chosen and rejected, with rewards 1 and 0.
@@ -269,12 +259,7 @@ def _by_template(model: LanguageModel, messages: list[dict[str, str]], text: str
 
 
 def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) -> list[list[Episode]]:
-    """Groups of recorded attempts as this model's.
-
-    Args:
-        pairs: what was found.
-        model: that learns.
-        sampled: keep the log-probabilities with which they were sampled, for ratios.
+    """Groups of recorded attempts as this model's; ``sampled`` keeps the log-probabilities of sampling, for ratios.
 
     Raises:
         BadInput: they were recorded with another model's tokens.

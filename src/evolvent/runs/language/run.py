@@ -275,12 +275,7 @@ class LanguageRun:
         return summarise(played.episodes, [task for task, _ in played.broken], self.env.reward_range[0])
 
     def finish(self, algo: str, rule: Rule) -> dict[str, Any]:
-        """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model.
-
-        Args:
-            algo: name of the algorithm.
-            rule: the credit rule that trained, for the page that shows credit token by token.
-        """
+        """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model."""
         greedy, sampled = self.shell.judged(self.attempts), self.attempt_heldout("sampled")
         self._shown.finish(rule, self.model.decode)
         for adapter in self.optimizers:

@@ -31,16 +31,8 @@ def trees(
     longest: int,
     seed: int,
 ) -> Iterator[tuple[Search, Attempts]]:
-    """The trees of some tasks, grown by the policy as it is, batch by batch.
-
-    Args:
-        run: whose policy, worlds and settings of attempts.
-        tasks: to search.
-        by: the search with its settings.
-        value: what states are worth.
-        widths: moves at each depth.
-        longest: tokens of a move.
-        seed: of the draws.
+    """The trees of some tasks, grown by the policy as it is, batch by batch: ``by`` a search, ``widths`` moves at each
+    depth, of at most ``longest`` tokens.
     """
     run.acting.forget()
     for start in range(0, len(tasks), TOGETHER):
@@ -107,12 +99,7 @@ def behind_lines(episode: Episode, answers: Sequence[Sequence[Completion]]) -> l
 
 
 class ValueRows:
-    """Rows of a value by task, new ones and a sample of the old; part of a checkpoint.
-
-    Args:
-        keep: old paths of a task that are kept beside the new ones.
-        seed: of the draws.
-    """
+    """Rows of a value by task, new ones and those of ``keep`` old paths a task; part of a checkpoint."""
 
     def __init__(self, keep: int, seed: int) -> None:
         self.keep, self.seed = keep, seed

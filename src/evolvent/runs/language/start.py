@@ -55,14 +55,7 @@ class Start:
 def start(
     config: LanguageConfig, folder: RunFolder, adapters: Sequence[str], needs: Needs, note: Callable[[str], None]
 ) -> Start:
-    """Check all that can be known without the model, and open the environment.
-
-    Args:
-        config: configuration of the run.
-        folder: run folder.
-        adapters: names of all trained adapters.
-        needs: what the algorithm needs.
-        note: called with a message if there are fewer tasks than asked for.
+    """Check all that can be known without the model, and open the environment; ``note`` hears of too few tasks.
 
     Raises:
         BadInput: settings that do not fit together, or not to the environment; no such environment.

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from evolvent.runs.language.config import ClippedConfig, CriticConfig, CriticPlan, LanguageConfig, Way, check_stages
+from evolvent.runs.language.config import (
+    ClippedConfig,
+    CriticConfig,
+    CriticPlan,
+    LanguageConfig,
+    PPOConfig,
+    Way,
+    check_stages,
+)
 from evolvent.runs.language.credit import Rule, compared, left_out
 from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.language.loop import Logged, learn
@@ -20,6 +28,7 @@ __all__ = [
     "LanguageRun",
     "Logged",
     "Needs",
+    "PPOConfig",
     "Rule",
     "Way",
     "check_stages",

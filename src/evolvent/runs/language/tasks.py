@@ -44,10 +44,7 @@ def heldout_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None])
 def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> tuple[list[Task], list[Task]]:
     """The tasks of all updates, in order, and those that are held out, no two of them alike.
 
-    Args:
-        env: whose they are.
-        config: of the run.
-        note: called with a message if there are fewer than asked for: training tasks repeat, held-out ones do not.
+    ``note`` is called where there are fewer than asked for: training tasks repeat, held-out ones do not.
 
     Raises:
         BadInput: there is none, or some are in both.

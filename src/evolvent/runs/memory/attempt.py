@@ -66,13 +66,8 @@ class Attempt:
 def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: int, learn: bool = True) -> Attempt:
     """Try ``task`` once; what was learned is written by ``learn`` of what is returned.
 
-    Args:
-        env: the environment; its reward for the whole attempt lies in ``env.reward_range``.
-        task: what to try.
-        agent: model and settings.
-        memory: where experiences are recalled from and written to; ``None`` acts without.
-        seed: of the environment, sampling, exploration and the reviewer.
-        learn: ``False`` evaluates: no exploration, no omission, nothing to settle or write.
+    Without a memory it acts without. The seed is that of environment, sampling, exploration and reviewer. Not to
+    ``learn`` evaluates: no exploration, no omission, nothing to settle or write.
     """
     started, counted = time.perf_counter(), _Counting(agent.engine)
     experience = agent.experience(env, task, memory, agent.use, seed=seed, learns=learn)

@@ -27,10 +27,7 @@ def begun(memory: Memory) -> bool:
 def go_on(shell: Shell, memory: Memory, check: Callable[[int], object] = lambda done: None) -> None:
     """Begin, or stand where a resumed run was saved, as if nothing had come after it.
 
-    Args:
-        shell: of the run; its steps are the run's.
-        memory: of the run.
-        check: called with the steps that are saved before anything is taken back.
+    ``check`` is called with the number of steps that are saved before anything is taken back.
 
     Raises:
         BadInput: the memory has learned more than it says is saved.

@@ -110,15 +110,7 @@ def memory_system(
     def run(
         config: C, folder: RunFolder, live: Live, *, resume: bool = False, model: Model | None = None
     ) -> dict[str, Any]:
-        """Open what the run needs, run the stream, close it again; returns the summary.
-
-        Args:
-            config: settings.
-            folder: the run folder; the memory is ``memory.db`` in it.
-            live: where progress goes.
-            resume: continue a run that was stopped.
-            model: a loaded model, shared by several runs (``config.model`` is then only its name).
-        """
+        """Run the stream and return the summary; a ``model`` that is loaded may be shared by several runs."""
         with _opened(config, policy(config), folder, live, resume, model) as (env, agent, memory):
             stream = Stream(
                 algo=name,

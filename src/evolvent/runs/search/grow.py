@@ -60,12 +60,8 @@ class Grower:
     ) -> tuple[Search, Attempts]:
         """The trees of some tasks, as many as there are worlds at most, after one search.
 
-        Args:
-            tasks: searched side by side.
-            by: the search with its settings.
-            value: what states are worth.
-            seed: of the draws; attempts at one task have the same in all its trees.
-            verifier: what attempts that have ended are worth (``Search.verifier``).
+        ``seed`` is that of the draws; attempts at one task have the same in all its trees. ``verifier``: what attempts
+        that have ended are worth (``Search.verifier``).
 
         Raises:
             EnvError: more than half of the attempts broke.

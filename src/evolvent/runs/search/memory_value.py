@@ -68,11 +68,7 @@ def parsed(spec: str) -> tuple[str, Options]:
 
 
 class MemoryValue:
-    """The value of a search that asks a memory; close it when the search is over.
-
-    Args:
-        memory: is only read.
-        options: how it is asked.
+    """The value of a search that asks a memory and only reads it; close it when the search is over.
 
     Raises:
         BadInput: it is empty, or its policy compares nothing.

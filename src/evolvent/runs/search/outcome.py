@@ -65,15 +65,8 @@ def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
 
 
 def row(search: Search, space: Attempts, task: int, one: Task, found: Found, seconds: float) -> dict[str, Any]:
-    """The columns of one task: what was found, and what it cost; seconds and prompts are its share of the batch.
-
-    Args:
-        search: of the batch.
-        space: what it was grown over.
-        task: its number in the batch.
-        one: the task.
-        found: what ``chosen`` made of it.
-        seconds: that the batch took.
+    """The columns of one task: what ``chosen`` made of it, and what it cost; seconds and prompts are its share of the
+    batch.
     """
     meter, n = search.meter, len(search.tree.roots)
     valid = not found.broke and (found.episode is None or found.episode.valid)

@@ -62,13 +62,8 @@ class Backend:
 
 @dataclass(frozen=True)
 class Batch:
-    """Tasks that one search looks at side by side.
-
-    Attributes:
-        search: its name.
-        tasks: at most ``--batch``.
-        first: number of the first of them among all tasks.
-        step: number of its line in the metrics.
+    """Tasks that one search looks at side by side: ``first`` is the number of the first of them, ``step`` that of its
+    line in the metrics.
     """
 
     search: str

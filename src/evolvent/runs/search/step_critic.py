@@ -113,13 +113,7 @@ def verdict_rewards(accepted: bool, wrong: bool) -> dict[str, float]:
 
 
 class StepCritic:
-    """What a critic thinks of states: the value of a search.
-
-    Args:
-        model: the language model.
-        adapter: the critic's weights on it.
-        style: of prompts, "plain" or "chat", as it was trained.
-    """
+    """What a critic thinks of states: the value of a search. ``style`` is that of the prompts it was trained on."""
 
     kind = "process"
 

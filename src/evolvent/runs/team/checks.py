@@ -8,45 +8,19 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 
-_AT_LEAST_ONE = (
-    "steps",
-    "envs",
-    "horizon",
-    "epochs",
-    "critic_epochs",
-    "minibatches",
-    "width",
-    "blocks",
-    "heads",
-    "eval_episodes",
-    "save_every",
-    "threads",
-    "hidden",
-    "critic_hidden",
-    "critic_steps",
-    "target_every",
-    "backtracks",
-)
+_AT_LEAST_ONE = """
+    steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
+    critic_hidden critic_steps target_every backtracks
+"""
 _SHARES = ("gamma", "gae_lambda", "backtrack")
-_NOT_NEGATIVE = (
-    "lr",
-    "critic_lr",
-    "entropy",
-    "eval_every",
-    "keep_rollouts",
-    "rank_weight",
-    "damping",
-    "accept_ratio",
-    "step_s",
-)
+_NOT_NEGATIVE = """
+    lr critic_lr entropy eval_every keep_rollouts rank_weight damping accept_ratio step_s
+"""
 _POSITIVE = ("clip", "value_clip", "grad_clip", "delta")
 
 
 def check_settings(config: Any) -> None:
     """Refuse values that no team learner can work with; names a learner does not have are passed over.
-
-    Args:
-        config: a ``TeamConfig``; its ``plan`` is looked at too.
 
     Raises:
         BadInput: names the flag, what was got and what is accepted.
@@ -79,10 +53,10 @@ def check_minibatches(config: Any) -> None:
 
 def _bounds(name: str) -> tuple[float | None, float, bool]:
     """Lowest and highest value, and whether the lowest itself is refused; ``None`` = anything."""
-    if name in _AT_LEAST_ONE:
+    if name in _AT_LEAST_ONE.split():
         return 1, math.inf, False
     if name in _SHARES:
         return 0, 1, False
     if name in _POSITIVE:
         return 0, math.inf, True
-    return (0, math.inf, False) if name in _NOT_NEGATIVE else (None, math.inf, False)
+    return (0, math.inf, False) if name in _NOT_NEGATIVE.split() else (None, math.inf, False)

@@ -25,12 +25,8 @@ _TELL_S = 10.0
 
 
 class Waiting:
-    """Says how far attempts are that take long, and that none ends where none does.
-
-    Args:
-        live: where it is said.
-        what: is being waited for.
-        limit: steps after which the environment cuts attempts off, 0 = unknown.
+    """Says how far attempts are that take long, and that none ends where none does, after the environment's ``limit``
+    of steps.
     """
 
     def __init__(self, live: Live, what: str, limit: int = 0) -> None:
@@ -62,13 +58,8 @@ def play_copies(
 ) -> dict[str, np.ndarray]:
     """Attempts in copies of an environment that are opened for them; as many as an evaluation has.
 
-    Args:
-        player: the team.
-        how: greedy, sampled, or the name of a baseline: what seeds the actions.
-        config: of a team learner: its seed and its ``plan``.
-        spec: the environment.
-        live: where waiting is shown.
-        watch: each is called with every frame.
+    ``how`` is greedy, sampled, or the name of a baseline, which seeds the actions; each of ``watch`` is called with
+    every frame.
 
     Returns:
         Metrics of each episode; as ``TeamPlayer.play``.

@@ -28,13 +28,8 @@ def evaluate_team(
 ) -> dict[str, Any]:
     """Play the newest checkpoint frozen: greedily, with sampled actions, and the baselines beside it.
 
-    Args:
-        kind: the algorithm's ``Config``.
-        build: makes the networks.
-        folder: the run; nothing in it changes.
-        live: where the result is shown.
-        episodes: attempts; as many as the run's own evaluations by default.
-        env: another environment than the run's, e.g. a larger team.
+    ``build`` makes the networks. By default as many attempts as the run's own evaluations, in its own environment;
+    ``env`` may be another, e.g. a larger team. Nothing in the folder changes.
 
     Returns:
         The content of ``eval.json``.

@@ -24,11 +24,6 @@ APART = 30.0
 def decided(config: Any, folder: Path, *, resume: bool) -> bool:
     """Whether observations are normalised: by the weights a run goes on with or starts from, else by its settings.
 
-    Args:
-        config: of a team learner.
-        folder: of the run.
-        resume: it goes on with its newest checkpoint, if there is one.
-
     Raises:
         BadInput: the setting contradicts the weights that the run starts from.
     """

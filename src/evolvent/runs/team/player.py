@@ -20,25 +20,14 @@ _FILMED_STEPS = 4000
 
 
 class TeamPlayer:
-    """A policy and what it is shown.
-
-    Args:
-        views: makes views of frames (agents' numbers, normalisation, device).
-        act: the policy.
-    """
+    """A policy and what it is shown: views of frames, with agents' numbers, normalised, on its device."""
 
     def __init__(self, views: Views, act: Act) -> None:
         self.views, self._act = views, act
 
     @torch.no_grad()
     def act(self, frame: Frame, *, greedy: bool, generator: torch.Generator) -> np.ndarray:
-        """Actions ``[B, A, ...]`` for what B copies show.
-
-        Args:
-            frame: the newest of the environment.
-            greedy: take the most probable action instead of sampling.
-            generator: random generator of sampled actions, on the policy's device.
-        """
+        """Actions ``[B, A, ...]`` for what B copies show: sampled, or the most probable ones."""
         return self._act(self.views.of(frame), greedy, generator).cpu().numpy()
 
     def play(
@@ -53,13 +42,7 @@ class TeamPlayer:
     ) -> dict[str, np.ndarray]:
         """Play whole attempts; every copy plays the same number, so that short ones do not count more often.
 
-        Args:
-            env: B copies of the environment.
-            episodes: least number of episodes; rounded up to a multiple of B.
-            greedy: take the most probable action instead of sampling.
-            generator: random generator of sampled actions.
-            seed: random seed of the environments.
-            watch: each is called with every frame.
+        At least so many ``episodes``, a multiple of the copies; each of ``watch`` is called with every frame.
 
         Returns:
             Metrics of each episode: ``return``, ``length`` and those of the environment at its end (``success``, …).
@@ -97,11 +80,8 @@ class TeamPlayer:
     def film(self, env: TeamEnv, *, generator: torch.Generator, seed: int, count: int = 8) -> list[np.ndarray]:
         """Play copy 0 greedily to the end of its attempt and keep frames at equal distances, uint8 ``[H, W, 3]``.
 
-        Args:
-            env: the environments; one copy is enough.
-            generator: for a policy that draws all the same.
-            seed: of the environment.
-            count: frames to keep; fewer where the attempt is shorter. None where the environment does not draw.
+        ``count`` frames, fewer where the attempt is shorter, none where the environment does not draw; the generator is
+        for a policy that draws all the same.
 
         Raises:
             EnvError: the environment broke, or its drawing did.

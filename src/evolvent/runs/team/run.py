@@ -97,12 +97,7 @@ class TeamRun:
 
     # ---------------------------------------------------------------------------------------------- the loop
     def keep(self, act: Act, **parts: Any) -> None:
-        """Say how the team acts and what a checkpoint must hold; when resuming, restores it.
-
-        Args:
-            act: ``(view, greedy, generator) -> actions``, for evaluation.
-            **parts: objects with ``state_dict`` and ``load_state_dict``.
-        """
+        """Say how the team acts in evaluations and what a checkpoint must hold; when resuming, restores it."""
         check_minibatches(self.config)
         self._player = TeamPlayer(self.views, act)
         norms = self.views.normalise() if decided(self.config, self.folder.path, resume=self.shell.resume) else {}

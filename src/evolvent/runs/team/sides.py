@@ -71,12 +71,8 @@ class Rewards:
 
 
 def check_one_side(config: Any, agents: Sequence[str], rewards: Rewards) -> None:
-    """Refuse a game of two sides, unless ``--opposed`` asks for it.
-
-    Args:
-        config: of a team learner.
-        agents: their names: ``adversary_0`` and ``agent_0`` are opposed.
-        rewards: of random play.
+    """Refuse a game of two sides, by the rewards of random play and by names such as ``adversary_0``, unless
+    ``--opposed`` asks for it.
 
     Raises:
         BadInput: names the sides.

@@ -72,12 +72,8 @@ class Steps:
     def add(self, action: Tensor, logp: Tensor, value: Tensor | None, frame: Frame, **extra: Tensor) -> View:
         """Write the step just taken and what is seen after it; returns the new view.
 
-        Args:
-            action: as acted, ``[B, A, ...]``.
-            logp: ``[B, A, P]``.
-            value: the critic's output for the view before the step, ``[B, A]``, where there is one.
-            frame: what followed.
-            **extra: further columns ``[B, ...]``.
+        ``action`` as acted, ``[B, A, ...]``, ``logp`` ``[B, A, P]``, ``value`` ``[B, A]`` what the critic said before
+        the step, where there is one; ``extra`` are further columns ``[B, ...]``.
         """
         t = self.t
         if self.logp is None:
@@ -116,9 +112,7 @@ class Steps:
     def batch(self, critic: Callable[[View], Tensor], scale: Callable[[Tensor], Tensor] = lambda v: v) -> Batch:
         """The T steps; what followed the last one, and what was cut off, is valued by ``critic``.
 
-        Args:
-            critic: values ``[B, A]`` of a view, in the critic's own scale.
-            scale: from the critic's scale to units of reward.
+        ``critic`` says values ``[B, A]`` of a view in its own scale, ``scale`` brings them to units of reward.
         """
         assert self.logp is not None
         with torch.no_grad():

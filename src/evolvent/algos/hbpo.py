@@ -16,13 +16,20 @@ has one attempt, the paper has 4. LoRA instead of all weights, and a learning ra
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.core.protocols import Env, Prompt, Renderer, Task, Turn
 from evolvent.credit import step_length_budget
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.system import ClippedConfig, Rule, learn, open_language
+from evolvent.play.attempt import play
+from evolvent.play.together import Player
+from evolvent.runs.language.run import LanguageRun, PlayerOf
+from evolvent.runs.language.system import PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2507.15844"
 LEVELS = ("step",)
@@ -30,7 +37,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of HBPO."""
 
     budgets: tuple[int, ...] = (512, 1024, 2048, 2560)
@@ -42,13 +49,9 @@ class Config(ClippedConfig):
     correct_above: float | None = None
     """Return above which an attempt counts as correct; None = where the environment reports success."""
 
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
-
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    from evolvent.algos.hbpo.budgets import check_budgets, granted
     from evolvent.learn.tokens.objectives_of_papers import HBPO
 
     objective = replace(HBPO, clip_low=config.clip, clip_high=config.clip)
@@ -57,3 +60,56 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     check_budgets(config.budgets)
     with open_language(config, folder, live, resume=resume) as run:
         return learn(run, "hbpo", rule, objective, collect=lambda _: (run.collect(granted(run, config.budgets)), {}))
+
+
+@dataclass(frozen=True)
+class Granting:
+    """Says under every situation how many tokens the attempt may take."""
+
+    renderer: Renderer
+    budget: int
+
+    def first(self, env: Env, turn: Turn, examples: str = "") -> Prompt:
+        """The whole prompt, the budget in it."""
+        return self.renderer.first(env, self._with_budget(turn), examples)
+
+    def more(self, env: Env, turn: Turn, before: Prompt) -> Prompt:
+        """What a new situation adds."""
+        return self.renderer.more(env, self._with_budget(turn), before)
+
+    def command(self, text: str) -> Prompt:
+        """An allowed action."""
+        return self.renderer.command(text)
+
+    def plain(self, text: str) -> Prompt:
+        """A text as it is."""
+        return self.renderer.plain(text)
+
+    def _with_budget(self, turn: Turn) -> Turn:
+        return replace(turn, observation=f"{turn.observation}\n(Answer within {self.budget} tokens.)")
+
+
+def check_budgets(budgets: Sequence[int]) -> None:
+    """Refuse what is no list of budgets.
+
+    Raises:
+        BadInput: no budget, or one below 1.
+    """
+    if not budgets or min(budgets) < 1:
+        raise BadInput("budgets of tokens", got=tuple(budgets), expected="one or more, each >= 1", where="--budgets")
+
+
+def granted(run: LanguageRun, budgets: Sequence[int]) -> PlayerOf:
+    """Attempts under each of ``budgets`` in turn; ``budget_tokens`` says which. Make a new one for every update."""
+    turns = itertools.cycle(budgets)
+
+    def player(env: Env, task: Task, seed: int, group: str) -> Player:
+        return _attempt(env, task, seed, group, next(turns))
+
+    def _attempt(env: Env, task: Task, seed: int, group: str, budget: int) -> Player:
+        settings = replace(run.attempt_settings, renderer=Granting(run.attempt_settings.renderer, budget))
+        episode = yield from play(env, task, settings, seed=seed, group=group)
+        episode.budget_tokens = budget
+        return episode
+
+    return player

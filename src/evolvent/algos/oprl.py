@@ -25,14 +25,17 @@ from typing import TYPE_CHECKING, Any
 
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
+from evolvent.core.ledger import Ledger
 from evolvent.credit import step_wanted, token_implicit
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.notes import note_logp
-from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import LanguageRun, Needs, PPOConfig, Rule, learn, open_language
 from evolvent.runs.language.weights import Weights
 
 if TYPE_CHECKING:
     import torch
+
+    from evolvent.learn.tokens.batch import TokenBatch
 
 PAPER = "arXiv 2509.19199"
 LEVELS = ("token",)
@@ -42,7 +45,7 @@ PRM_CLIP = 10.0  # as released
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(PPOConfig):
     """Settings of OPRL."""
 
     alpha: float = 1.0
@@ -51,9 +54,6 @@ class Config(ClippedConfig):
     """Scale β of the implicit reward, in units of reward per nat."""
     prm_lr: float = 2e-4
     """Learning rate of the process reward model; in the paper twice the policy's."""
-
-    clip: float = 0.2
-    """Clip range of the probability ratio (PPO's epsilon)."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -85,7 +85,6 @@ def _prefer(
     run: LanguageRun, episodes: Sequence[Episode], optimizer: torch.optim.Optimizer, beta: float
 ) -> dict[str, float]:
     """Train the model of rewards on this update's pairs; their number, its loss, how often it is right."""
-    from evolvent.algos.oprl.implicit_reward import pair_batch, success_pairs
     from evolvent.learn.preference.objective import Preference
     from evolvent.learn.tokens.policy_gradient import improve
 
@@ -105,3 +104,26 @@ def _prefer(
         reference=run.logprobs("policy"),
     )
     return {"pairs": float(len(pairs)), "prm_loss": metrics["loss"], "prm_accuracy": metrics["accuracy"]}
+
+
+def success_pairs(episodes: Sequence[Episode]) -> list[tuple[int, int]]:
+    """Every (success, failure) pair within a group, as positions; without attempts of unknown success or no tokens."""
+    usable = [i for i, e in enumerate(episodes) if e.valid and e.success is not None and e.n_tokens]
+    return [
+        (i, j)
+        for i in usable
+        if episodes[i].success
+        for j in usable
+        if not episodes[j].success and episodes[j].group == episodes[i].group
+    ]
+
+
+def pair_batch(ledger: Ledger, *, constrained: bool) -> TokenBatch:
+    """The pairs as a batch for ``learn.preference.objective.Preference``, yet without a reference.
+
+    The ledger has a success and a failure in turn: two are a pair; one attempt may be in several.
+    """
+    from evolvent.learn.tokens.batch import token_batch
+
+    batch = token_batch(ledger.episodes, ledger, level="step", constrained=constrained)
+    return replace(batch, units=replace(batch.units, group=batch.units.trajectory // 2))

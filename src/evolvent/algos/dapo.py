@@ -18,6 +18,7 @@ weights, and a learning rate that suits it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +30,9 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
+from evolvent.formulas.curricula import teaching
 from evolvent.formulas.process_rewards import overlong_penalty
+from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2503.14476"
@@ -56,7 +59,6 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    from evolvent.algos.dapo.dynamic_sampling import collect_differing
     from evolvent.learn.tokens.objectives_of_papers import DAPO
 
     objective = replace(DAPO, clip_low=config.clip_low, clip_high=config.clip_high)
@@ -74,3 +76,30 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         some = step_left_out.Config(partial(step_group_std.assign, config=RULE), out=lambda _: fresh["out"])
         rule = Rule.of(step_left_out, "group_std_overlong", "GRPO, with a penalty on length", some)
         return learn(run, "dapo", rule, objective, collect=collect)
+
+
+def collect_differing(run: LanguageRun, draws: int) -> tuple[list[Episode], np.ndarray, dict[str, float]]:
+    """Attempts at fresh tasks until ``prompts`` groups have returns that differ, in at most ``draws`` draws of as many
+    tasks as groups are missing.
+
+    Returns:
+        All attempts that were made; which of them are not to be learned from, bool ``[E]`` (groups that are all alike);
+        and ``draws`` and ``differing``, the number of groups that differ.
+    """
+    episodes: list[Episode] = []
+    chosen: list[str] = []
+    made = 0
+    while made < draws and len(chosen) < run.config.prompts:
+        missing = run.config.prompts - len(chosen)
+        episodes += run.collect(again=made, which=[(n, g) for n in range(missing) for g in range(run.config.group)])
+        chosen = differing(episodes)
+        made += 1
+    out_E = np.array([e.group not in chosen for e in episodes], dtype=np.bool_)
+    return episodes, out_E, {"draws": float(made), "differing": float(len(chosen))}
+
+
+def differing(episodes: Sequence[Episode]) -> list[str]:
+    """Groups in which valid attempts earned differently, in order."""
+    valid = [e for e in episodes if e.valid]
+    teaching_N = teaching([e.total_reward for e in valid], [e.group for e in valid])
+    return list(dict.fromkeys(e.group for e, teaches in zip(valid, teaching_N, strict=True) if teaches))
