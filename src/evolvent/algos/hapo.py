@@ -58,8 +58,7 @@ _LEAST = 1e-8
 
 
 class AdaptiveTemperature:
-    """Sets the temperature schedule of ``acting`` (``models.language.acting``) from the entropies of the attempts before;
-    part of a checkpoint.
+    """Sets the temperature schedule of ``acting`` from the entropies of the attempts before; part of a checkpoint.
 
     Source: HAPO (arXiv 2509.16591), ``T (1 + strength h)`` with h as in ``formulas.entropy.relative_entropy``. While a
     token is sampled the quantile of its update is not known, so that of the last update stands in; the first update is

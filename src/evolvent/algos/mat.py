@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.team.config import Joint
-from evolvent.runs.team.config import TeamConfig
+from evolvent.runs.team.actors import make_joint
+from evolvent.runs.team.config import JointConfig
 from evolvent.runs.team.frozen import evaluate_team
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(Joint, TeamConfig):
+class Config(JointConfig):
     """Settings of MAT."""
 
     actor: Literal["decoder", "local", "encoder"] = "decoder"
@@ -59,7 +59,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
-        policy = make_policy(config, team.views)
+        policy = make_joint(config, team.views, actor=config.actor)
         optimizer = torch.optim.Adam(policy.parameters(), lr=config.lr, eps=1e-5, fused=True)
         norm = ValueNorm()
         team.keep(acting(policy), policy=policy, optimizer=optimizer, norm=norm)
@@ -81,28 +81,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
 
 def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
-    policy = make_policy(config, views)
+    policy = make_joint(config, views, actor=config.actor)
     return acting(policy), {"policy": policy}
 
 
 evaluate = partial(evaluate_team, Config, _played)
-
-
-def make_policy(config: Config, views: Views) -> JointPolicy:
-    """The network for the team at hand."""
-    from evolvent.models.team.joint import JointPolicy
-
-    return JointPolicy(
-        views.team,
-        views.team.obs_dim,
-        width=config.width,
-        heads=config.heads,
-        blocks=config.blocks,
-        actor=config.actor,
-        mask_dead=config.mask_dead,
-        ids=config.ids,
-        sizes=not config.ids,
-    ).to(views.device)
 
 
 def acting(policy: JointPolicy) -> Act:

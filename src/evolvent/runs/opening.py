@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 from evolvent import envs, models
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Env, Model
+from evolvent.core.protocols import Engine, Env, Model, Renderer
 from evolvent.evaluate.live import Live
 from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.rule import Policy
+from evolvent.models.served.acting import Served
+from evolvent.play.renderers import Plain, Text
 from evolvent.runs.sources import pinned
 
 T = TypeVar("T")
@@ -106,3 +108,12 @@ def _fetching(live: Live) -> Callable[[int, int, str], None]:
             live.status(f"fetching {text}: {percent} % of {total / 1e6:.0f} MB")
 
     return tell
+
+
+def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:
+    """A model as an engine, with the prompts that it reads: tokens where it is in torch, otherwise text."""
+    if model is None or not hasattr(model, "logprobs"):
+        return Served(model, temperature), Text()
+    from evolvent.models.language.acting import Acting
+
+    return Acting(model, "sum", temperature), Plain(model)  # pyright: ignore[reportArgumentType]

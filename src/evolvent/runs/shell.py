@@ -205,3 +205,16 @@ def tell_fewer(live: Live, name: str, of: str, wanted: int, found: int) -> None:
     """Say that there are fewer tasks than asked for, where it is so."""
     if found < wanted:
         live.note(f"{name} has fewer {of} than the {wanted} asked for: {found}")
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Inside, torch has ``n`` threads; 0 leaves it what it has."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(n or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

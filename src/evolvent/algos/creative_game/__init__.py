@@ -136,7 +136,8 @@ def run(
             lineage = session.lineages[number % config.lineages]
             if number % config.lineages == 0:
                 live.phase(f"Version {number // config.lineages + 1} of {config.versions}")
-            started, session.prompt_tokens, session.sampled = time.perf_counter(), 0, 0
+            started = time.perf_counter()
+            session.ask.reset()
             made = plan(config, session, lineage, number)
             row, written = _made(config, session, lineage, made, number, live)  # ACT, STEP
             _credit(config, session, made, row)
@@ -211,8 +212,8 @@ def _made(
         "runtime": last.score if last else 1.0,
         "rating": rating,
         "idea": planned.idea,
-        "tokens": sum(call["tokens"] for call in calls) or session.sampled,
-        "prompt_tokens": session.prompt_tokens,
+        "tokens": sum(call["tokens"] for call in calls) or session.ask.sampled,
+        "prompt_tokens": session.ask.prompt_tokens,
     }, written
 
 

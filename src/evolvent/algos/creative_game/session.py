@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
-from evolvent.core.protocols import Completion, Engine, Model, Request
+from evolvent.core.protocols import Model
 from evolvent.envs.text.games import base
 from evolvent.envs.text.games_mechanics import GAMES, MECHANICS, Mechanic
 from evolvent.envs.text.games_page import assemble, blocks_of, real
@@ -18,6 +18,7 @@ from evolvent.evaluate.live import Live
 from evolvent.memory.memory import Memory
 from evolvent.models.served.acting import Served
 from evolvent.runs.memory import cursor
+from evolvent.runs.memory.attempt import Counting
 from evolvent.runs.opening import Wanted, opened
 
 REWARDS = (-1.0, 1.0)
@@ -60,21 +61,12 @@ class Session:
     """What a run works with."""
 
     env: Any
-    engine: Engine
+    ask: Counting
+    """The engine, its tokens of a node counted."""
     model: str
     memory: Memory
     folder: RunFolder
     lineages: list[Lineage]
-    prompt_tokens: int = 0
-    sampled: int = 0
-    """Tokens whose ids are not known."""
-
-    def ask(self, requests: Sequence[Request]) -> list[Completion]:
-        """The engine, its prompts counted."""
-        answers = self.engine(requests)
-        self.prompt_tokens += sum(answer.prompt_tokens for answer in answers)
-        self.sampled += sum(answer.sampled for answer in answers)
-        return answers
 
     @property
     def nodes(self) -> list[Node]:
@@ -121,7 +113,7 @@ def opened_session(config: Any, folder: RunFolder, live: Live, resume: bool, mod
         if not cursor.begun(memory):  # also of a run that was stopped before
             _begin(memory)
         lineages = [Lineage(game) for game in list(GAMES)[: config.lineages]]
-        yield Session(env, Served(model, config.temperature), model.name, memory, folder, lineages)
+        yield Session(env, Counting(Served(model, config.temperature)), model.name, memory, folder, lineages)
 
 
 def _begin(memory: Memory) -> None:

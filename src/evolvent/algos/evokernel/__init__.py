@@ -236,6 +236,7 @@ def _attempt(
         experience=context,
     )
     started = time.perf_counter()
+    session.ask.reset()
     try:
         (ended,) = run_players([player], session.ask)
     except EnvError as broke:  # what answers may be a world of its own
@@ -267,8 +268,8 @@ def _attempt(
         "source": info["action"],
         "gain": info["ratio"] / (start.ratio if start else best or max(info["ratio"], 1.0)),
         "advice": [{"id": m.id, "kind": m.kind, "body": m.body[:300], "value": m.value} for m in context.shown],
-        "tokens": (ended.n_tokens or session.sampled) if isinstance(ended, Episode) else 0,
-        "prompt_tokens": session.prompt_tokens,
+        "tokens": (ended.n_tokens or session.ask.sampled) if isinstance(ended, Episode) else 0,
+        "prompt_tokens": session.ask.prompt_tokens,
         "seconds": round(time.perf_counter() - started, 3),
         "memory": None,
         "values": {},

@@ -13,7 +13,7 @@ from evolvent.algos.evokernel.texts import PRACTICES, TEMPLATES
 from evolvent.core.config import at_least
 from evolvent.core.errors import BadInput, EnvError, EvolventError
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Completion, Engine, Model, Request
+from evolvent.core.protocols import Model
 from evolvent.evaluate.live import Live, count
 from evolvent.formulas.refinement import Running
 from evolvent.memory.memory import Memory
@@ -21,6 +21,7 @@ from evolvent.memory.policies import preset
 from evolvent.models.served.acting import Served
 from evolvent.runs.broken import FEWEST, Lately, check_broken
 from evolvent.runs.memory import cursor
+from evolvent.runs.memory.attempt import Counting
 from evolvent.runs.opening import FILE, Wanted, opened
 from evolvent.runs.shell import tell_fewer
 
@@ -110,7 +111,8 @@ class Session:
     """What a run works with."""
 
     env: Any
-    engine: Engine
+    ask: Counting
+    """The engine, its tokens of an attempt counted."""
     model: str
     memory: Memory
     works: list[Work]
@@ -118,16 +120,6 @@ class Session:
     """By kernel, of which kernels memories may come: all but itself."""
     running: Running = field(default_factory=Running)
     """Of the rewards of refinements."""
-    prompt_tokens: int = 0
-    """Of the last question; ``sampled`` those of its answer, where their ids are not known."""
-    sampled: int = 0
-
-    def ask(self, requests: Sequence[Request]) -> list[Completion]:
-        """The engine, its prompts counted."""
-        answers = self.engine(requests)
-        self.prompt_tokens = sum(answer.prompt_tokens for answer in answers)
-        self.sampled = sum(answer.sampled for answer in answers)
-        return answers
 
 
 @contextmanager
@@ -160,7 +152,7 @@ def opened_session(
             _from_naive(world, memory, works)
         known = {"", *world.operators, *(str(item.metadata.get("kernel", "")) for item in memory.items())}
         others = {work.name: sorted(known - {work.name}) for work in works}
-        yield Session(world, Served(model, config.temperature), model.name, memory, works, others)
+        yield Session(world, Counting(Served(model, config.temperature)), model.name, memory, works, others)
 
 
 def _kernels(config: ProgramsConfig, env: Any, folder: RunFolder, live: Live, resume: bool) -> list[str]:

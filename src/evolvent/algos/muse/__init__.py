@@ -49,8 +49,8 @@ from evolvent.play.settings import AttemptSettings
 from evolvent.play.workflow import SOLO
 from evolvent.runs.memory.attempt import Agent, Attempt
 from evolvent.runs.memory.lifelong import Item, Stream, run_stream
-from evolvent.runs.memory.run import answering, judged, tried
-from evolvent.runs.opening import Wanted, opened
+from evolvent.runs.memory.run import judged, tried
+from evolvent.runs.opening import Wanted, answering, opened
 
 PAPER = "arXiv 2510.08002"
 LEVELS = ()

@@ -26,8 +26,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.team.config import Joint
-from evolvent.runs.team.config import TeamConfig
+from evolvent.runs.team.actors import make_joint
+from evolvent.runs.team.config import JointConfig
 from evolvent.runs.team.frozen import evaluate_team
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(Joint, TeamConfig):
+class Config(JointConfig):
     """Settings of PMAT."""
 
     rank_weight: float = 1e-4
@@ -95,19 +95,8 @@ evaluate = partial(evaluate_team, Config, _played)
 def make_net(config: Config, views: Views) -> Orderly:
     """The networks for the team at hand."""
     from evolvent.algos.pmat.plackett_luce import Orderly
-    from evolvent.models.team.joint import JointPolicy
 
-    policy = JointPolicy(
-        views.team,
-        views.team.obs_dim,
-        width=config.width,
-        heads=config.heads,
-        blocks=config.blocks,
-        mask_dead=config.mask_dead,
-        ids=config.ids,
-        sizes=not config.ids,
-    )
-    return Orderly(policy).to(views.device)
+    return Orderly(make_joint(config, views)).to(views.device)
 
 
 def acting(net: Orderly) -> Act:

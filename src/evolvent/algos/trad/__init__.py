@@ -57,9 +57,9 @@ from evolvent.runs.broken import Lately
 from evolvent.runs.memory import cursor
 from evolvent.runs.memory.attempt import Agent
 from evolvent.runs.memory.lifelong import Item, Stream, check_plan, one_step
-from evolvent.runs.memory.run import answering, judged, tried
+from evolvent.runs.memory.run import judged, tried
 from evolvent.runs.memory.summary import summarise
-from evolvent.runs.opening import Wanted, opened
+from evolvent.runs.opening import Wanted, answering, opened
 from evolvent.runs.shell import Shell, tell_fewer
 
 PAPER = "arXiv 2403.06221"

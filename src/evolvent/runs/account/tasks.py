@@ -25,7 +25,7 @@ from evolvent.evaluate.blocks import (
     Text,
 )
 from evolvent.evaluate.live import count, interval
-from evolvent.runs.account import series
+from evolvent.runs.account import series, updates
 from evolvent.runs.account.series import Rate, Row
 
 _QUESTION, _ACTION, _TASKS, _STREAM_MIN = 1200, 2000, 400, 12
@@ -96,6 +96,24 @@ def comparisons(rows: Sequence[Row]) -> list[Comparison]:
         *pairs("no memory on held-out tasks", groups.get("after", []), groups.get("before", [])),
         *pairs("no memory on the tasks it learned from", last, groups.get("control", [])),
     ]
+
+
+def scored(summary: Mapping[str, Any], so_far: Rate | None) -> tuple[Number | None, list[Number]]:
+    """The score and its baseline; of a run that goes on, how often it was right so far."""
+    score, baseline = summary.get("score"), summary.get("baseline")
+    if score and score.get("value") is not None:
+        rate = _is_rate(score) and (not baseline or _is_rate(baseline))
+        known = [baseline] if baseline and baseline.get("value") is not None else []
+        return updates.number(str(score["name"]), score, rate=rate), [
+            updates.number(str(b["name"]), b, rate=rate) for b in known
+        ]
+    if summary or so_far is None:
+        return None, []  # it ended without one, or has not begun
+    return Number(so_far.name, so_far.value, so_far.ci95, rate=True, n=so_far.n), []
+
+
+def _is_rate(score: Mapping[str, Any]) -> bool:
+    return all(v is None or 0.0 <= v <= 1.0 for v in (score["value"], *(score.get("ci95") or ())))
 
 
 # ------------------------------------------------------------------------------------------------ pictures

@@ -349,6 +349,18 @@ def time_split(run: Updates, facts: Mapping[str, Any], labels: Mapping[str, str]
     return [Split(spent), Tiles({**facts, **{f"{part}: {labels[part]}, s": spent[part] for part in PARTS}})]
 
 
+def facts(manifest: Row, summary: Row, *more: str) -> tuple[str, ...]:
+    """Model, seed and ``more``, which stand under a page's title; what is empty is left out."""
+    model = str(summary.get("model") or manifest["config"].get("model") or "")
+    return tuple(fact for fact in (model, f"seed {manifest['seed']}", *more) if fact)
+
+
+def broken(summary: Row) -> list[Block]:
+    """How many attempts a run did not learn from, in its summary."""
+    n = summary.get("broken")
+    return [Text((f"{n} attempts broke and were not learned from",), said=True)] if n else []
+
+
 def section(title: str, blocks: Sequence[Block]) -> list[Block]:
     """Blocks under a heading; nothing where there is nothing."""
     return [Section(title, tuple(blocks))] if blocks else []

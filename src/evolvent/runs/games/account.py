@@ -22,7 +22,7 @@ from evolvent.evaluate.blocks import (
     Tree,
 )
 from evolvent.evaluate.live import count, interval
-from evolvent.runs.account.updates import number, section
+from evolvent.runs.account.updates import facts, number, section
 
 Row = Mapping[str, Any]
 GATES = {
@@ -46,10 +46,8 @@ def account(folder: RunFolder) -> Page:
     manifest, rows = folder.manifest(), folder.read_metrics()
     summary = folder.summary() if folder.finished else {}
     numbers = _numbers(summary)
-    facts = [str(summary.get("model") or manifest["config"].get("model", "")), f"seed {manifest['seed']}"]
-    facts.append(count(len(rows), "version"))
-    if summary:
-        facts.append(f"played in {summary['browser']}" if summary["browser"] else "no browser: judged by their text")
+    judges = f"played in {summary['browser']}" if summary.get("browser") else "no browser: judged by their text"
+    shown = facts(manifest, summary, count(len(rows), "version"), judges if summary else "")
     body: list[Block] = [
         *([Headline(numbers)] if numbers else []),
         *_shares(summary),
@@ -58,7 +56,7 @@ def account(folder: RunFolder) -> Page:
         *section("Mechanics, and how often the model could write them", _ideas(summary.get("ideas", []))),
     ]
     score = numbers[0] if numbers else None
-    return Page("", tuple(body), score, tuple(facts), hint=Hint(), reading=_READING)
+    return Page("", tuple(body), score, shown, hint=Hint(), reading=_READING)
 
 
 def _numbers(summary: Row) -> tuple[Number, ...]:

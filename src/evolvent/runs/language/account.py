@@ -71,32 +71,22 @@ def account(folder: RunFolder) -> Page:
         *memories.health(summary),
         *section("Where the time goes", _time(run)),
         *section("Evaluations", updates.evaluations(summary, run, **named)),
+        *updates.broken(summary),
     ]
-    if summary.get("broken"):
-        body.append(Text((f"{summary['broken']} attempts broke and were not learned from",), said=True))
-    return Page(
-        "",
-        tuple(body),
-        judged.score,
-        _facts(manifest, summary, run),
-        run.last_step,
-        run.unit,
-        _hint(summary),
-        _READING,
-    )
+    facts = _facts(manifest, summary, run)
+    return Page("", tuple(body), judged.score, facts, run.last_step, run.unit, _hint(summary), _READING)
 
 
 def _facts(manifest: Row, summary: Row, run: Updates) -> tuple[str, ...]:
     sampled, broken = _tokens(run), sum(row.get("broken") or 0 for row in run.updates)
-    facts = [
-        str(summary.get("model") or manifest["config"].get("model") or ""),
-        f"seed {manifest['seed']}",
+    return updates.facts(
+        manifest,
+        summary,
         f"{run.last_step:,} {run.unit}",
         f"{len(run.updates)} updates" if run.updates else "no update yet",
         f"{_short(sampled)} tokens sampled" if sampled else "",
         f"{broken:,} attempts broke and were not learned from" if broken else "",
-    ]
-    return tuple(fact for fact in facts if fact)
+    )
 
 
 def _short(n: float) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.blocks import Block, Headline, Hint, Number, Page
+from evolvent.evaluate.blocks import Block, Headline, Hint, Page
 from evolvent.evaluate.live import count
 from evolvent.runs.account import memories, series, tasks
 from evolvent.runs.account.series import Row
-from evolvent.runs.account.updates import number, section
+from evolvent.runs.account.updates import facts, section
 
 _EASY = 0.95
 _READING = (
@@ -23,7 +23,8 @@ def account(folder: RunFolder) -> Page:
     manifest, rows = folder.manifest(), folder.read_metrics()
     summary = folder.summary() if folder.finished else {}
     attempts = series.valid(rows)
-    score, beside = _score(summary, attempts)
+    last = attempts[-1:] and [r for r in attempts if all(r.get(k) == attempts[-1].get(k) for k in ("phase", "pass"))]
+    score, beside = tasks.scored(summary, series.rate("success so far", last))
     body: list[Block] = [
         *([Headline((score, *beside))] if score and summary else []),
         *tasks.comparisons(attempts),
@@ -36,29 +37,8 @@ def account(folder: RunFolder) -> Page:
         *memories.health(summary),
         *section("Every task", tasks.every_task(attempts, tasks.seen(folder.read_episodes()))),
     ]
-    model = str(summary.get("model") or manifest["config"].get("model") or "")
-    facts = [model, f"seed {manifest['seed']}", count(len(attempts), "attempt")]
-    return Page(
-        "", tuple(body), score, tuple(fact for fact in facts if fact), hint=_hint(manifest, summary), reading=_READING
-    )
-
-
-def _score(summary: Row, attempts: list[Row]) -> tuple[Number | None, list[Number]]:
-    """The score and what it was without memory; of a run that goes on, how often its last pass was right."""
-    score, baseline = summary.get("score"), summary.get("baseline")
-    if score and score.get("value") is not None:
-        rate = _is_rate(score) and (not baseline or _is_rate(baseline))
-        known = [baseline] if baseline and baseline.get("value") is not None else []
-        return number(str(score["name"]), score, rate=rate), [number(str(b["name"]), b, rate=rate) for b in known]
-    if summary:
-        return None, []  # it ended without one
-    last = attempts[-1:] and [r for r in attempts if all(r.get(k) == attempts[-1].get(k) for k in ("phase", "pass"))]
-    rate = series.rate("success so far", last)
-    return (None if rate is None else Number(rate.name, rate.value, rate.ci95, rate=True, n=rate.n)), []
-
-
-def _is_rate(score: Row) -> bool:
-    return all(v is None or 0.0 <= v <= 1.0 for v in (score["value"], *(score.get("ci95") or ())))
+    shown = facts(manifest, summary, count(len(attempts), "attempt"))
+    return Page("", tuple(body), score, shown, hint=_hint(manifest, summary), reading=_READING)
 
 
 def _hint(manifest: Row, summary: Row) -> Hint:

@@ -69,7 +69,7 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
     Without a memory it acts without. The seed is that of environment, sampling, exploration and reviewer. Not to
     ``learn`` evaluates: no exploration, no omission, nothing to settle or write.
     """
-    started, counted = time.perf_counter(), _Counting(agent.engine)
+    started, counted = time.perf_counter(), Counting(agent.engine)
     experience = agent.experience(env, task, memory, agent.use, seed=seed, learns=learn)
     player = play(env, task, agent.settings, seed=seed, group=task.id, world=seed, experience=experience)
     try:
@@ -101,14 +101,21 @@ def attempt(env: Env, task: Task, agent: Agent, memory: Memory | None, *, seed: 
     )
 
 
-class _Counting:
+@dataclass
+class Counting:
     """An engine whose prompt tokens, and sampled tokens without ids, are counted."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self.prompt_tokens, self.sampled = engine, 0, 0
+    engine: Engine
+    prompt_tokens: int = 0
+    sampled: int = 0
+
+    def reset(self) -> None:
+        """Count anew."""
+        self.prompt_tokens = self.sampled = 0
 
     def __call__(self, requests: Sequence[Request]) -> list[Completion]:
-        answers = self._engine(requests)
+        """Ask it."""
+        answers = self.engine(requests)
         self.prompt_tokens += sum(answer.prompt_tokens for answer in answers)
         self.sampled += sum(answer.sampled for answer in answers)
         return answers

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from evolvent.core.config import at_least, from_json
 from evolvent.core.folder import RunFolder
-from evolvent.core.protocols import Engine, Env, Model, Renderer, Task, distinct
+from evolvent.core.protocols import Env, Model, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.envs.checked import CheckedEnv
 from evolvent.evaluate.live import Live, count, interval
@@ -17,15 +17,13 @@ from evolvent.memory import embedders
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset_for
 from evolvent.memory.rule import Policy, rule_of
-from evolvent.models.served.acting import Served
 from evolvent.play.experience import Use
-from evolvent.play.renderers import Plain, Text
 from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.workflow import SOLO, workflow
 from evolvent.runs.memory.attempt import Agent, attempt
 from evolvent.runs.memory.lifelong import Stream, run_stream, show, tasks_of
 from evolvent.runs.memory.summary import rate
-from evolvent.runs.opening import Wanted, opened
+from evolvent.runs.opening import Wanted, answering, opened
 
 
 @dataclass(frozen=True)
@@ -124,31 +122,17 @@ def memory_system(
             return run_stream(stream, env, agent, memory, folder, live, resume=resume)
 
     def evaluate(folder: RunFolder, live: Live, episodes: int | None = None) -> dict[str, Any]:
-        """Held-out success of what a finished run learned, its memory frozen."""
+        """Held-out success of what a finished run learned, its memory frozen.
+
+        The first tasks are those of the run's own evaluation; further ones are new.
+        """
         config = from_json(kind, folder.config)
-        return _evaluate(config, policy(config), folder, live, episodes, attempts(config))
+        with _opened(config, policy(config), folder, live, None, None) as (env, agent, memory):
+            env.advance(config.passes)
+            tasks = distinct(env.tasks("heldout", episodes or config.heldout, config.seed))
+            return judged(env, agent, memory, tasks, config.seed, live, attempts(config))
 
     return run, evaluate
-
-
-def _evaluate(
-    config: MemoryConfig, policy: Policy, folder: RunFolder, live: Live, episodes: int | None, attempts: int
-) -> dict[str, Any]:
-    """Held-out success with the memory of a finished run, frozen: nothing explored, left out, settled or written.
-
-    The first tasks are those of the run's own evaluation; further ones are new.
-    """
-    with _opened(config, policy, folder, live, None, None) as (env, agent, memory):
-        env.advance(config.passes)
-        return judged(
-            env,
-            agent,
-            memory,
-            distinct(env.tasks("heldout", episodes or config.heldout, config.seed)),
-            config.seed,
-            live,
-            attempts,
-        )
 
 
 def judged(
@@ -202,12 +186,3 @@ def tried(env: Env, config: Any) -> None:
     if isinstance(env, CheckedEnv):
         train, _ = tasks_of(cast("Env", env), config.train, config.heldout, config.seed)
         env.reset(train[0], train[0].seed)
-
-
-def answering(model: Model | None, temperature: float) -> tuple[Engine, Renderer]:
-    """A model as an engine, with the prompts that it reads: tokens where it is in torch, otherwise text."""
-    if model is None or not hasattr(model, "logprobs"):
-        return Served(model, temperature), Text()
-    from evolvent.models.language.acting import Acting
-
-    return Acting(model, "sum", temperature), Plain(model)  # pyright: ignore[reportArgumentType]

@@ -31,7 +31,7 @@ from evolvent.evaluate.blocks import (
 )
 from evolvent.evaluate.live import interval, one_line
 from evolvent.formulas.refinement import GAIN
-from evolvent.runs.account.updates import number, section
+from evolvent.runs.account.updates import facts, number, section
 
 Row = Mapping[str, Any]
 MOST_SHOWN = 5
@@ -70,10 +70,9 @@ def account(folder: RunFolder) -> Page:
         *section("What each memory was worth", _advice(summary.get("advice", []))),
         *section("Where each program came from", _lineages(rows)),
     ]
-    model = str(summary.get("model") or manifest["config"].get("model", ""))
-    facts = (model, f"seed {manifest['seed']}", f"{len(rows)} attempts")
+    shown = facts(manifest, summary, f"{len(rows)} attempts")
     score = numbers[0] if numbers else None
-    return Page("", tuple(body), score, facts, hint=_hint(manifest, summary), reading=_READING)
+    return Page("", tuple(body), score, shown, hint=_hint(manifest, summary), reading=_READING)
 
 
 def _hint(manifest: Row, summary: Row) -> Hint:

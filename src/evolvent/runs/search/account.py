@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.blocks import Bars, Block, Comparison, Headline, Hint, Number, Page, Table, Text
+from evolvent.evaluate.blocks import Bars, Block, Comparison, Headline, Hint, Page, Table, Text
 from evolvent.evaluate.live import count, interval, percent
 from evolvent.runs.account import series, tasks, trees
 from evolvent.runs.account.series import Row
-from evolvent.runs.account.updates import number, section
+from evolvent.runs.account.updates import facts, number, section
 from evolvent.runs.search.spent import EARLY, uneven
 
 _READING = (
@@ -28,7 +28,7 @@ def account(folder: RunFolder) -> Page:
     arms: list[dict[str, Any]] = summary.get("arms", [])
     by_search = series.phases(rows)
     first = arms[0]["name"] if arms else next(iter(by_search), "")
-    score, beside = _score(summary, by_search.get(first, []))
+    score, beside = tasks.scored(summary, series.rate("right so far", by_search.get(first, [])))
     found = trees.trees(trees.read(folder.path))
     body: list[Block] = [
         *([Headline((score, *beside))] if score and summary else []),
@@ -40,20 +40,8 @@ def account(folder: RunFolder) -> Page:
     ]
     kinds, names = {row["phase"] for row in rows}, {row["task"] for row in rows}
     said = "1 search" if len(kinds) == 1 else f"{len(kinds)} searches"
-    model = str(summary.get("model") or manifest["config"].get("model", ""))
-    facts = (model, f"seed {manifest['seed']}", f"{said} × {count(len(names), 'task')}")
-    return Page("", tuple(body), score, facts, hint=_hint(summary), reading=_READING)
-
-
-def _score(summary: Row, rows: Sequence[Row]) -> tuple[Number | None, list[Number]]:
-    if (summary.get("score") or {}).get("value") is not None:
-        baseline = summary.get("baseline") or {}
-        beside = [number(str(baseline["name"]), baseline, rate=True)] if baseline.get("value") is not None else []
-        return number(str(summary["score"]["name"]), summary["score"], rate=True), beside
-    if summary:
-        return None, []  # it ended without one
-    rate = series.rate("right so far", rows)
-    return (None if rate is None else Number(rate.name, rate.value, rate.ci95, rate=True, n=rate.n)), []
+    shown = facts(manifest, summary, f"{said} × {count(len(names), 'task')}")
+    return Page("", tuple(body), score, shown, hint=_hint(summary), reading=_READING)
 
 
 def _comparisons(arms: Sequence[Row], by_search: dict[str, list[Row]]) -> list[Comparison]:

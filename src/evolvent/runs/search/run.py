@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,9 +16,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
-from evolvent.models.served.acting import Served
-from evolvent.play.renderers import Plain, Text
 from evolvent.play.settings import AttemptSettings
+from evolvent.runs.opening import answering
 from evolvent.runs.search.config import (
     WHICH,
     SearchConfig,
@@ -34,7 +33,7 @@ from evolvent.runs.search.grow import Grower
 from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 from evolvent.runs.search.outcome import chosen, row
 from evolvent.runs.search.summary import summarise
-from evolvent.runs.shell import Shell, tell_fewer
+from evolvent.runs.shell import Shell, tell_fewer, threads
 from evolvent.search import values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
@@ -182,40 +181,20 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, backend: Ba
 
 # ------------------------------------------------------------------------------------------------ inside
 def _backend(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Backend:
-    if config.model == "none":
-        return Backend("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
-    live.status(f"loading {config.model}")
-    model = stack.enter_context(closing(models.load(config.model)))
-    if not hasattr(model, "logprobs"):
-        return Backend(model.name, lambda temperature: Served(model, temperature), Text(), None, worlds)
-    from evolvent.models.language.acting import Acting
-
-    language: Any = model
-    stack.enter_context(_threads(config.plan.threads))
+    model: Any = None
+    if config.model != "none":
+        live.status(f"loading {config.model}")
+        model = stack.enter_context(closing(models.load(config.model)))
+    _, renderer = answering(model, config.temperature)
+    name = "none" if model is None else model.name
+    backend = Backend(name, lambda temperature: answering(model, temperature)[0], renderer, None, worlds)
+    if model is None or not hasattr(model, "logprobs"):
+        return backend
+    stack.enter_context(threads(config.plan.threads))
     folders = [part for part in parts_of(config.value) if not known(part)]
-    learned = _learned(language, folders[0]) if folders else None
-    return Backend(
-        config.model.removeprefix("train:"),
-        lambda temperature: Acting(language, "sum", temperature),
-        Plain(model),
-        language.decode,
-        worlds,
-        learned,
-        language.keeping,
-    )
-
-
-@contextmanager
-def _threads(n: int) -> Iterator[None]:
-    """Inside, torch has ``n`` threads; 0 leaves it what it has."""
-    import torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(n or before)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+    learned = _learned(model, folders[0]) if folders else None
+    name = config.model.removeprefix("train:")
+    return replace(backend, name=name, decode=model.decode, learned=learned, keeping=model.keeping)
 
 
 def _learned(model: Any, folder: str) -> Value:

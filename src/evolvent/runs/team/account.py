@@ -46,25 +46,12 @@ def account(folder: RunFolder) -> Page:
         *section("What the environment tells", updates.small(run, named)),
         *section("Where the time goes", _time(run)),
         *section("Evaluations", table),
-        *_broken(summary),
+        *updates.broken(summary),
     ]
     done = f"{len(run.updates)} updates" if run.updates else "no update yet"
-    facts = [
-        f"seed {manifest['seed']}",
-        f"{len(agents)} agents" if agents else "",
-        f"{run.last_step:,} {run.unit}",
-        done,
-    ]
-    return Page(
-        "",
-        tuple(body),
-        judged.score,
-        tuple(fact for fact in facts if fact),
-        run.last_step,
-        run.unit,
-        _hint(summary),
-        _READING,
-    )
+    named_agents = f"{len(agents)} agents" if agents else ""
+    facts = updates.facts(manifest, summary, named_agents, f"{run.last_step:,} {run.unit}", done)
+    return Page("", tuple(body), judged.score, facts, run.last_step, run.unit, _hint(summary), _READING)
 
 
 def _hint(summary: Row) -> Hint:
@@ -74,14 +61,6 @@ def _hint(summary: Row) -> Hint:
         advice = "Train longer: with sampled actions it earns more than greedily, so that it has not settled yet."
     done = summary.get("steps")
     return Hint(advice, ("--steps", str(2 * done)) if done else (), resume=bool(done))
-
-
-def _broken(summary: Row) -> list[Block]:
-    return (
-        [Text((f"{summary['broken']} attempts broke and were not learned from",), said=True)]
-        if summary.get("broken")
-        else []
-    )
 
 
 def _agents(summary: Row, run: Updates) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evolvent.runs.team.config import TeamConfig
+from evolvent.runs.team.config import JointConfig, TeamConfig
 
 if TYPE_CHECKING:
     import torch
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import View
     from evolvent.models.team.actors import Actors, Critic
+    from evolvent.models.team.joint import JointPolicy
     from evolvent.runs.team.player import Act
     from evolvent.runs.team.views import Views
 
@@ -42,6 +43,15 @@ def make_actors(config: ActorsConfig, views: Views) -> Actors:
 
     actors = Actors(views.team, views.team.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
     return actors.to(views.device)
+
+
+def make_joint(config: JointConfig, views: Views, **more: Any) -> JointPolicy:
+    """One policy of all agents."""
+    from evolvent.models.team.joint import JointPolicy
+
+    of = {"width": config.width, "heads": config.heads, "blocks": config.blocks, "mask_dead": config.mask_dead}
+    sized = {"ids": config.ids, "sizes": not config.ids}
+    return JointPolicy(views.team, views.team.obs_dim, **of, **sized, **more).to(views.device)
 
 
 def played(config: ActorsConfig, views: Views) -> tuple[Act, dict[str, Any]]:

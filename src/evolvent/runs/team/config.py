@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from evolvent.learn.team.config import Joint
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,3 +61,8 @@ class TeamConfig:
     """λ of GAE."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
+
+
+@dataclass(frozen=True)
+class JointConfig(Joint, TeamConfig):
+    """Settings of a joint policy of a team."""

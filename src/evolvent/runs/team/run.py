@@ -44,7 +44,7 @@ from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
-from evolvent.runs.shell import Shell
+from evolvent.runs.shell import Shell, threads
 from evolvent.runs.sources import pinned
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.config import TeamConfig
@@ -309,12 +309,8 @@ def on_device(config: TeamConfig) -> Iterator[torch.device]:
     plan = config.plan
     if plan.device.startswith("cuda") and not torch.cuda.is_available():
         raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
-    before = torch.get_num_threads()
-    torch.set_num_threads(plan.threads)
-    try:
+    with threads(plan.threads):
         yield torch.device(plan.device)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _described(result: dict[str, Any]) -> str:
