@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evolvent.memory.rules.memp import Config as Rule
-from evolvent.runs.memory.run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import RankedConfig, memory_system
 
 PAPER = "arXiv 2508.06433"
 LEVELS = ()
@@ -17,15 +16,8 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(MemoryConfig):
+class Config(RankedConfig):
     """Settings of MemP; the defaults are those of MemRL."""
-
-    k: int = Rule.k
-    """Memories retrieved into the prompt, at most (top k)."""
-    pool: int = Rule.pool
-    """Candidates kept by similarity before values rank them (k1)."""
-    gate: float | None = Rule.gate
-    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
 
 
 run, evaluate = memory_system("memp", Config)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evolvent.memory.rules.memq import Config as Rule
-from evolvent.runs.memory.run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import RankedConfig, memory_system
 
 PAPER = "arXiv 2605.08374"
 LEVELS = ("memory",)
@@ -21,15 +21,9 @@ STATUS = "lightly tested"
 
 
 @dataclass(frozen=True)
-class Config(MemoryConfig):
+class Config(RankedConfig):
     """Settings of MemQ; the defaults are read from a study note (the full text was not available)."""
 
-    k: int = Rule.k
-    """Memories retrieved into the prompt, at most (top k)."""
-    pool: int = Rule.pool
-    """Candidates kept by similarity before values rank them (k1)."""
-    gate: float | None = Rule.gate
-    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     weight: float = Rule.weight
     """Weight of the value in the score (λ); similarity has weight 1 - λ."""
     alpha: float = Rule.alpha

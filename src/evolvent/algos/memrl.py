@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from evolvent.memory.rules.memrl import Config as Rule
-from evolvent.runs.memory.run import MemoryConfig, memory_system
+from evolvent.runs.memory.run import RankedConfig, memory_system
 
 PAPER = "arXiv 2601.03192"
 LEVELS = ("memory",)
@@ -22,15 +22,9 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(MemoryConfig):
+class Config(RankedConfig):
     """Settings of MemRL; where the defaults come from: ``memory/rules/memrl.py``."""
 
-    k: int = Rule.k
-    """Memories retrieved into the prompt, at most (top k)."""
-    pool: int = Rule.pool
-    """Candidates kept by similarity before values rank them (k1)."""
-    gate: float | None = Rule.gate
-    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
     weight: float = Rule.weight
     """Weight of the value in the score (λ); similarity has weight 1 - λ."""
     alpha: float = Rule.alpha

@@ -29,7 +29,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.credit import step_preferred, token_guided
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.notes import exact_logprobs
+from evolvent.runs.language.notes import exact_logprobs, note_all
 from evolvent.runs.language.pairs import attempts, find_pairs
 from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, check_stages, compared, open_language
 
@@ -102,9 +102,7 @@ def _note_guide(run: LanguageRun, sides: Ledger) -> None:
         )
         side_K = sides.values("step")[sides.parent_index("token", "step")]
         guide_K[~np.isnan(side_K)] = (there - base).numpy()
-    ends = np.cumsum([episode.n_tokens for episode in sides.episodes])
-    for episode, mine in zip(sides.episodes, np.split(guide_K, ends[:-1]), strict=True):
-        episode.note("guide", mine)
+    note_all(sides.episodes, "guide", guide_K)
 
 
 def _adapter_folder(place: str) -> Path:

@@ -92,7 +92,7 @@ def bandit(model, paid):
 def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
     model = language.load(folder, dtype="float32", adapters=("policy", Q, SLOW))
     beta, paid = 0.5, {"ax": 0.0, "bx": 0.6, "cy": -0.3, "cz": 0.8}
-    values = SoftQ(model, SoftQConfig(beta=beta, polyak=0.3), lr=0.03, constrained=True)
+    values = SoftQ(model, SoftQConfig(beta=beta, polyak=0.3), lr=0.03)
     optimizer = torch.optim.AdamW(model.trainable("policy"), lr=0.01)
     rule, generator = token_soft_bellman.Config(beta=beta), torch.Generator().manual_seed(0)
     episodes, context, actions = bandit(model, paid)
@@ -116,7 +116,7 @@ def test_etpo_moves_the_policy_to_the_prior_tilted_by_what_is_paid(folder):
 
 def test_a_forced_token_is_worth_what_it_leads_to(folder):
     model = language.load(folder, dtype="float32", adapters=("policy", Q, SLOW))
-    values = SoftQ(model, SoftQConfig(gamma=0.5), lr=0.1, constrained=True)
+    values = SoftQ(model, SoftQConfig(gamma=0.5), lr=0.1)
     _, context, actions = bandit(model, dict.fromkeys(("ax", "bx", "cy", "cz"), 1.0))
     two = Episode("two", group="g")
     for reward in (0.0, 3.0):
@@ -136,7 +136,7 @@ def test_a_forced_token_is_worth_what_it_leads_to(folder):
 def test_free_text_sums_over_the_whole_vocabulary(folder):
     model = language.load(folder, dtype="float32", adapters=("policy", Q, SLOW))
     tiny_language.stir(model)
-    values = SoftQ(model, SoftQConfig(beta=0.2, micro_tokens=64), lr=0.1, constrained=True)
+    values = SoftQ(model, SoftQConfig(beta=0.2, micro_tokens=64), lr=0.1)
     with torch.no_grad():
         for p in (*values.head.parameters(), *values.slow.parameters()):
             p.normal_(generator=torch.Generator().manual_seed(3))

@@ -60,7 +60,7 @@ from evolvent.formulas.creative import (
     relative_novelty,
     structural_change,
 )
-from evolvent.memory.items import Recall, Recalled
+from evolvent.memory.items import Recall
 from evolvent.play.answered import Answered
 from evolvent.play.attempt import play
 from evolvent.play.renderers import Text
@@ -252,13 +252,9 @@ def _line(
         "source": verdict.source,
         "errors": list(seen.errors) if seen else [],
         "moves": int(bool(seen and seen.changes)),
-        "advice": [_advice(item) for item in one.shown],
+        "advice": [{"id": m.id, "kind": m.kind, "body": m.body[:200], "value": m.value} for m in one.shown],
         "tokens": episode.n_tokens,
     }
-
-
-def _advice(item: Recalled) -> dict[str, Any]:
-    return {"id": item.id, "kind": item.kind, "body": item.body[:200], "value": item.value}
 
 
 def _picture(verdict: Verdict, before: bytes) -> bytes:

@@ -56,7 +56,7 @@ def plan(config: Any, session: Session, lineage: Lineage, number: int) -> Plan:
             found = recall(config, session, f"a version of {game}", "parent", number, ["node"], {"lineage": game})
             parent = next(node for node in lineage.nodes if node.memory == found[0].id)
             receipts.append((found, (found[0].id,)))
-    page = parent.page if parent else first_page(game, skeleton=True)
+    page = parent.page if parent else first_page(game)
     have = {*blocks_of(page), "walk", *(() if parent else (GAMES[game],))}
     made = Plan(parent, page, parent.page if parent else "", [], receipts, "")
     if parent and config.change == "all":

@@ -140,7 +140,6 @@ def described(mechanic: Mechanic) -> str:
     return f"{mechanic.name}: {mechanic.description}"
 
 
-def first_page(game: str, *, skeleton: bool) -> str:
-    """What a lineage begins with; ``skeleton``: walking alone, for its point is to be written."""
-    page = base(game)
-    return assemble(game, {"walk": blocks_of(page)["walk"]}) if skeleton else page
+def first_page(game: str) -> str:
+    """What a lineage begins with: walking alone, for its point is to be written."""
+    return assemble(game, {"walk": blocks_of(base(game))["walk"]})

@@ -72,7 +72,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         micro_tokens=config.plan.micro_tokens,
     )
     with open_language(config, folder, live, resume=resume, others=(Q, SLOW)) as run:
-        values = SoftQ(run.model, settings, lr=config.critic_lr, constrained=True)
+        values = SoftQ(run.model, settings, lr=config.critic_lr)
         run.keep(values=values)
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP

@@ -65,12 +65,11 @@ class Places:
 class SoftQ:
     """The Q network, its target network and its optimiser; part of a run's checkpoints.
 
-    ``model`` has the adapters "policy", ``Q`` and ``SLOW``; Q learns at ``lr``. ``constrained``: sums run only over the
-    tokens that continue an allowed action.
+    ``model`` has the adapters "policy", ``Q`` and ``SLOW``; Q learns at ``lr``.
     """
 
-    def __init__(self, model: LanguageModel, settings: SoftQConfig, *, lr: float, constrained: bool) -> None:
-        self.model, self.settings, self.constrained = model, settings, constrained
+    def __init__(self, model: LanguageModel, settings: SoftQConfig, *, lr: float) -> None:
+        self.model, self.settings = model, settings
         self.head = _Head(model.width).to(model.device)
         self.slow = copy.deepcopy(self.head)
         with torch.no_grad():
@@ -117,14 +116,12 @@ class SoftQ:
 
     def _rows(self, episode: Episode) -> list[Row]:
         choices = [tuple(np.array(c, np.int32) for c in episode.choices(t)) for t in range(episode.n_steps)]
-        known = choices if self.constrained else [()] * episode.n_steps
-        return [Row(episode.context_ids(t), ids, known[t]) for t, ids in enumerate(token_rows(episode))]
+        return [Row(episode.context_ids(t), ids, choices[t]) for t, ids in enumerate(token_rows(episode))]
 
     def _last(self, episode: Episode) -> Row:
         """The last observation that a token follows; its value is read before that token."""
         context = episode.tokens_to(episode.n_nodes - 1)[-self.model.context + 1 :]
-        offered = episode.final_choices if self.constrained else ()
-        choices = tuple(np.array(c, np.int32) for c in offered)
+        choices = tuple(np.array(c, np.int32) for c in episode.final_choices)
         return Row(context, choices[0][:1] if choices else np.zeros(1, np.int32), choices)
 
     def _soft(self, rows: Sequence[Row]) -> Tensor:
@@ -167,7 +164,7 @@ class SoftQ:
         Raises:
             ModelError: a loss is not finite.
         """
-        batch = token_batch(episodes, ledger, level="token", constrained=self.constrained)
+        batch = token_batch(episodes, ledger, level="token", constrained=True)
         metrics: list[dict[str, float]] = []
         for _ in range(epochs):
             order = torch.randperm(len(batch.rows), generator=generator)
@@ -192,7 +189,8 @@ class SoftQ:
         moved: list[Tensor] = []
         for optimizer in (policy, self.optimizer):
             optimizer.zero_grad(set_to_none=True)
-        for one in self._portions(part):
+        for rows in self.model.micro_batches(part.rows, self.settings.micro_tokens):
+            one = part.select(rows)
             hidden, values = (self.model.states(one.rows, adapter=name) for name in ("policy", Q))
             with torch.no_grad():
                 base = self.model.states(one.rows, adapter=None)
@@ -221,7 +219,7 @@ class SoftQ:
         logp, ref, q = self._three(leaves[0][places.at], base, leaves[1].detach(), places, self.head)
         actor = soft_q_actor(logp, ref, q, beta)
         (actor.sum() / n).backward()
-        q = self.head(leaves[1][places.at], places.support_UN, self._embedding)
+        q = self.head(leaves[1][places.at], places.support_UN, self.model.network.get_output_embeddings().weight)
         critic = soft_q_critic(q, places.taken_U, units.adv, delta=self.settings.delta)
         (critic.sum() / n).backward()
         logp, actor = logp.detach(), actor.detach()
@@ -265,14 +263,6 @@ class SoftQ:
         self.optimizer.load_state_dict(state["optimizer"])
 
     # ------------------------------------------------------------------------------------------------ inside
-    @property
-    def _embedding(self) -> Tensor:
-        return self.model.network.get_output_embeddings().weight
-
-    def _portions(self, part: TokenBatch) -> Iterator[TokenBatch]:
-        for rows in self.model.micro_batches(part.rows, self.settings.micro_tokens):
-            yield part.select(rows)
-
     def _places(self, rows: Sequence[Row]) -> Iterator[Places]:
         return places_of(rows, self.model.n_vocab, self.model.width, self.model.device)
 

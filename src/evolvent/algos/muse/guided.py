@@ -89,12 +89,8 @@ class Instructed:
 class Guided:
     """One try: the outline for the one that reads, what was named for the one that acts, and what was learned of it.
 
-    Args:
-        env, task, memory, use, seed, learns: as of ``play.experience.Experience``.
-        how: how much is read and written.
-        analysis: of the try before; left for the next one.
-        retry: whether it is the second try, which has no guide.
-        last: whether no other try follows: a reviewer is asked then.
+    ``analysis`` is of the try before, and left for the next one. A second try (``retry``) has no guide; where no other
+    follows (``last``) a reviewer is asked. The first six arguments are those of ``play.experience.Experience``.
     """
 
     env: Env

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from evolvent.algos.openr import omega
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -52,7 +53,6 @@ from evolvent.runs.language.tasks import drawn
 from evolvent.search.record import divided
 
 if TYPE_CHECKING:
-    from evolvent.algos.openr import omega
     from evolvent.learn.critics.search_value import SearchValue
 
 PAPER = "arXiv 2410.09671"
@@ -107,7 +107,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.learn.tokens.objective import Objective
 
     at_least(config, {"process": 0, "outcome": 0})
-    how = _how(config)
+    samples, *least = config.samples if isinstance(config.samples, tuple) else (config.samples,)
+    how = omega.Config(samples, least[0] if least else 0, rollouts=config.rollouts)
     if config.process == config.outcome == 0.0:
         raise BadInput("nothing is paid", got=(0.0, 0.0), expected="a weight above 0", where="--process, --outcome")
     if config.labels not in LABELS and not (Path(config.labels).expanduser() / NOTE).is_file():
@@ -131,14 +132,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
         critic = run.critic(CRITIC_LR, CLIP) if config.how in ("appo", "tppo") else None
         return learn(run, "openr", rule, objective, collect=collect, critic=critic, kl_stop=KL_STOP)
-
-
-def _how(config: Config) -> omega.Config:
-    """How states are labelled."""
-    from evolvent.algos.openr import omega
-
-    samples, *least = config.samples if isinstance(config.samples, tuple) else (config.samples,)
-    return omega.Config(samples, least[0] if least else 0, rollouts=config.rollouts)
 
 
 def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: omega.Config) -> SearchValue:
@@ -176,8 +169,6 @@ def _process_model(run: LanguageRun, config: Config, folder: RunFolder, how: ome
 
 def _labelled(run: LanguageRun, config: Config, seed: int, how: omega.Config) -> tuple[list[Row], dict[str, Any]]:
     """OmegaPRM over some training tasks: what was read and its label, equal states once; what it cost."""
-    from evolvent.algos.openr import omega
-
     tasks = drawn(run.env, config.questions, seed)
     if config.labels == "mutants":
         run.live.status(f"labelling the lines of {len(tasks)} questions by changing them")

@@ -117,11 +117,8 @@ def run(search: Search, config: Config = Config()) -> list[Found]:
 def question(root: int, steps: Callable[[int], Sequence[int]], words: Callable[[int], int], config: Config) -> Asks:
     """The exploration of one question: asks for estimates of nodes, and returns what it found.
 
-    Args:
-        root: its node.
-        steps: a node to the nodes on the way to it from the root, the root left out and itself included.
-        words: written on the way to a node.
-        config: settings.
+    ``steps`` gives the nodes on the way to a node from the root, the root left out and itself included; ``words`` how
+    many were written on that way.
     """
     known, pool = Found(), _Pool(config.count_choices)
     yield from _estimate(root, words(root), known, pool, words)

@@ -89,11 +89,13 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     from evolvent.learn.tokens.objectives_of_papers import objective_named
+    from evolvent.memory import embedders
 
     found = catalogue.credit_rule(config.rule)
     settings, asked = found.settings(config.rule_options), needs_of(found)
     objective = objective_named(config.objective, config.objective_options)
-    rule = Rule.of(found, found.name, found.summary, _with_embedder(settings) if "embedder" in asked else settings)
+    embedder = {"embed": embedders.ready("all-MiniLM-L6-v2").embed} if "embedder" in asked else {}
+    rule = Rule.of(found, found.name, found.summary, replace(settings, **embedder) if embedder else settings)
     team = workflow(config.agents) if config.agents else None
     with_critic = config.critic == "always" or "value" in asked
     judges = [need for need in asked if need in JUDGES]
@@ -164,12 +166,6 @@ def needs_of(rule: CreditRule) -> tuple[str, ...]:
         where="--rule",
         do=f"evolvent run {' or '.join(systems)}" if systems else "see `evolvent list credit`",
     )
-
-
-def _with_embedder(settings: Any) -> Any:
-    from evolvent.memory import embedders
-
-    return replace(settings, embed=embedders.ready("all-MiniLM-L6-v2").embed)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -38,6 +38,7 @@ from evolvent.core.reward_kinds import last_reward
 from evolvent.formulas.execution_rewards import GRADES, outcome_class
 from evolvent.learn.critics.frozen_head import FrozenHead, fit, states_around
 from evolvent.learn.losses import explained_variance
+from evolvent.runs.language.notes import note_all
 
 NOTE, BEFORE, BEHIND = "outcome_p", "share_before", "share_behind"
 
@@ -71,10 +72,7 @@ class OutcomeCritic(FrozenHead):
         with torch.no_grad():
             p_K4 = self.head(features).softmax(-1)
             came = p_K4.gather(1, outcome_K.clamp(min=0)[:, None])[:, 0].cpu().numpy()
-        at = 0
-        for episode in episodes:
-            episode.note(NOTE, came[at : at + episode.n_tokens])
-            at += episode.n_tokens
+        note_all(episodes, NOTE, came)
         return Judged(features, outcome_K)
 
     def learn(
@@ -136,13 +134,8 @@ class ShareCritic(FrozenHead):
         share = [last_reward(e, "share") if e.valid else float("nan") for e in episodes]
         with torch.no_grad():
             foreseen = self.head(seen.states_SD).squeeze(-1).sigmoid()
-        before, behind = (foreseen[at].cpu().numpy() for at in (seen.before_K, seen.behind_K))
-        at = 0
-        for episode in episodes:
-            mine = slice(at, at + episode.n_tokens)
-            episode.note(BEFORE, before[mine])
-            episode.note(BEHIND, behind[mine])
-            at += episode.n_tokens
+        for name, at_K in ((BEFORE, seen.before_K), (BEHIND, seen.behind_K)):
+            note_all(episodes, name, foreseen[at_K].cpu().numpy())
         came = torch.tensor(share, dtype=torch.float32, device=foreseen.device)
         return Foreseen(seen.states_SD, foreseen, came[seen.owner_S])
 

@@ -111,7 +111,7 @@ class Aligned:
             self.steps.append(Thought(key))
             return self._trajectories(seed) + self._now(False)
         step = self.steps[-1]
-        step.thought = _line(said.get(THINKER, ""))
+        step.thought = " ".join(said.get(THINKER, "").split())
         if self.how.by == "trajectory":
             return self._trajectories(seed) + self._now(False)
         return self._aligned(step, seed) + self._now(self.how.marks)
@@ -283,10 +283,6 @@ def library_of(memory: Memory) -> dict[str, Trajectory]:
         for item in items
         if item.kind == WHOLE
     }
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
 
 
 # ------------------------------------------------------------------------------------------------ which steps, in order

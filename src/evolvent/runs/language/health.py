@@ -50,16 +50,11 @@ class Health:
         return due
 
 
-def _recent(rows: list[Mapping[str, Any]], name: str, n: int = 5) -> list[float]:
-    found = [row[name] for row in rows[-n:] if isinstance(row.get(name), int | float)]
-    return [float(x) for x in found]
-
-
 def _all(name: str, beyond: Callable[[float], bool], n: int = 5) -> Check:
     """Whether the last ``n`` values of a column all lie beyond a limit."""
 
     def check(rows: list[Mapping[str, Any]]) -> bool:
-        values = _recent(rows, name, n)
+        values = [float(row[name]) for row in rows[-n:] if isinstance(row.get(name), int | float)]
         return len(values) >= n and all(beyond(x) for x in values)
 
     return check

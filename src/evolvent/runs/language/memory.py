@@ -8,7 +8,6 @@ written when the update ends. Evaluations use a frozen recall.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from statistics import fmean
@@ -81,7 +80,8 @@ class LanguageMemory:
                 experience.learn()
         self._pending = []
         ledger.set("memory", self._memory.credit(ledger.episodes).values("memory"))
-        return self._logged([episode for episode, _ in pending])
+        shown = [len(episode.shown_memories) for episode, _ in pending]
+        return {"memories": float(self._memory.health()["items"]), "shown_mean": fmean(shown) if shown else 0.0}
 
     def summary(self) -> dict[str, Any]:
         """For ``summary.json``: which memories earned most and least, and the health of the store."""
@@ -127,7 +127,3 @@ class LanguageMemory:
                 sync="normal",
             )
         return self._opened
-
-    def _logged(self, episodes: Sequence[Episode]) -> dict[str, float]:
-        shown = [len(episode.shown_memories) for episode in episodes]
-        return {"memories": float(self._memory.health()["items"]), "shown_mean": fmean(shown) if shown else 0.0}

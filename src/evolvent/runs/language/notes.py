@@ -62,9 +62,14 @@ def note_logp(run: LanguageRun, episodes: Sequence[Episode], name: str, adapter:
     for some in run.model.micro_batches(rows, run.config.plan.micro_tokens):
         found = policy([rows[i] for i in some]).logp_K.cpu().numpy()
         logp_K[np.concatenate([np.arange(starts[i], starts[i + 1]) for i in some])] = found
+    note_all(episodes, name, logp_K)
+
+
+def note_all(episodes: Sequence[Episode], name: str, values_K: np.ndarray) -> None:
+    """Note under ``name`` what is known of every token, ``[K]`` over all attempts in order."""
     at = 0
     for episode in episodes:
-        episode.note(name, logp_K[at : at + episode.n_tokens])
+        episode.note(name, values_K[at : at + episode.n_tokens])
         at += episode.n_tokens
 
 

@@ -74,8 +74,9 @@ def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
     if as_texts and compare == "siblings":
         raise BadInput("pairs in words are compared as they are", got=str(path), where="--compare siblings")
     groups = () if as_texts else _groups(path)
-    telling = siblings(groups) if compare == "siblings" else (g for g in groups if _differ(g))
-    found = Pairs(path, texts=_texts(path) if as_texts else (), groups=tuple(telling))
+    telling = siblings(groups) if compare == "siblings" else (g for g in groups if differ([e.total_reward for e in g]))
+    texts = [(number, _pair(row, f"{path}:{number}")) for number, row in _lines(path)] if as_texts else []
+    found = Pairs(path, texts=tuple(texts), groups=tuple(telling))
     if not found.texts and not groups and load_episodes(path):
         raise BadInput(
             "no attempt with tokens", got=str(path), expected="attempts of a model in torch (train:…)", where="--pairs"
@@ -271,11 +272,6 @@ def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) ->
     return [[_without_logp(episode) for episode in group] for group in pairs.groups]
 
 
-def _texts(path: Path) -> tuple[tuple[int, dict[str, Any]], ...]:
-    """Lines of ``{"prompt", "chosen", "rejected"}`` with their numbers; the prompt is a text, or a list of messages."""
-    return tuple((number, _pair(row, f"{path}:{number}")) for number, row in _lines(path))
-
-
 def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
     """Texts as they are; of messages, as TRL's data sets have them, the prompt, and what the last ones say.
 
@@ -320,10 +316,6 @@ def _groups(path: Path) -> tuple[list[Episode], ...]:
         if episode.valid and episode.n_tokens:
             groups.setdefault(episode.group or episode.task_id, []).append(episode)
     return tuple(groups.values())
-
-
-def _differ(group: Sequence[Episode]) -> bool:
-    return differ([e.total_reward for e in group])
 
 
 def _without_logp(episode: Episode) -> Episode:

@@ -6,7 +6,7 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -98,7 +98,7 @@ class LanguageRun:
             plan.eval_every,
             resume=resume,
             evaluate=self.evaluate,
-            state=self._state,
+            state=lambda: {"attempts": self.attempts, "sampled": self.sampled, "waited": self._waited},
             spent=self._spent,
             signs=Health(exact=self.exact).look,
         )
@@ -325,9 +325,6 @@ class LanguageRun:
             self.live.note(f"! {len(broken)} of {len(jobs)} attempts broke: {broken[0][1]}")
         return played
 
-    def _state(self) -> Mapping[str, Any]:
-        return {"attempts": self.attempts, "sampled": self.sampled, "waited": self._waited}
-
     def _spent(self) -> float:
         """How much of the minutes or of the tokens is gone, as a share; 0 without such limits."""
         spent = ((self.folder.seconds / 60, self.config.plan.minutes), (self.sampled, self.config.plan.sampled))
@@ -360,14 +357,8 @@ def open_language(
 ) -> Iterator[LanguageRun]:
     """Check the settings, open the environment, load the model, and close both at the end.
 
-    Args:
-        config: of the run.
-        folder: its folder.
-        live: its commentary.
-        resume: go on after the newest checkpoint.
-        adapters: one set of trainable weights each, on one shared base (LoRA only, where there are several).
-        others: adapters that the algorithm trains, keeps and restores by itself.
-        needs: what the algorithm cannot do without.
+    ``adapters``: one set of trainable weights each, on one shared base (LoRA only, where there are several).
+    ``others``: adapters that the algorithm trains, keeps and restores by itself. ``needs``: what it cannot do without.
 
     Raises:
         BadInput: settings that do not fit together; nothing is loaded before they are known to.

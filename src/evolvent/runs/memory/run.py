@@ -84,6 +84,18 @@ class MemoryConfig:
     plan: Plan = Plan()
 
 
+@dataclass(frozen=True)
+class RankedConfig(MemoryConfig):
+    """Settings of a memory that ranks the most similar items; the defaults are those of MemRL."""
+
+    k: int = Policy.k
+    """Memories retrieved into the prompt, at most (top k)."""
+    pool: int = Policy.pool
+    """Candidates kept by similarity before values rank them (k1)."""
+    gate: float | None = Policy.gate
+    """Cosine similarity that a candidate must exceed; the scale depends on the embedder."""
+
+
 LEAST = {"train": 1, "passes": 1, "attempts": 1, "heldout": 0, "temperature": 0, "memory_chars": 0}
 """The least value of settings; a run with nothing to learn from, or to learn, has no result."""
 C = TypeVar("C", bound=MemoryConfig)
@@ -95,11 +107,8 @@ def memory_system(
 ) -> tuple[Summary, Summary]:
     """``run`` and ``evaluate`` of a memory system of ``algos/``.
 
-    Args:
-        name: of the system, in the summary.
-        kind: its settings; those that a policy has too are the policy's.
-        rule: of the memory (``memory/rules``), where it is not called as the system; "none" acts without.
-        attempts: independent attempts per task (pass@k).
+    Settings that a policy has too are the policy's. ``rule`` is that of the memory (``memory/rules``), where it is not
+    called as the system; "none" acts without. ``attempts`` are independent ones per task (pass@k).
     """
 
     def policy(config: C) -> Policy:

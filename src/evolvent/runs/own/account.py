@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any
 
 from evolvent.core.folder import RunFolder
@@ -57,7 +58,11 @@ def _of_tasks(
 ) -> list[Block]:
     """Attempts at tasks: by phase and pass, each of them, and what runs are compared by."""
     score, last = summary.get("score") or {}, tasks.final(attempts)
-    counted = "value" in score and last and abs(_share(last) - float(score["value"] or 0.0)) < 1e-3
+    counted = (
+        "value" in score
+        and last
+        and abs(fmean(int(row["success"]) for row in last) - float(score["value"] or 0.0)) < 1e-3
+    )
     return [
         *tasks.comparisons(attempts),
         *([tasks.outcomes(last)] if counted else []),
@@ -67,10 +72,6 @@ def _of_tasks(
         *tasks.broken(rows),
         *section("Every task", tasks.every_task(attempts, tasks.seen(folder.read_episodes()))),
     ]
-
-
-def _share(rows: Sequence[Mapping[str, Any]]) -> float:
-    return sum(int(row["success"]) for row in rows) / len(rows)
 
 
 def _others(rows: Sequence[Mapping[str, Any]]) -> list[Block]:

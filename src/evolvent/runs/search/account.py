@@ -11,7 +11,6 @@ from evolvent.evaluate.live import count, interval, percent
 from evolvent.runs.account import series, tasks, trees
 from evolvent.runs.account.series import Row
 from evolvent.runs.account.updates import facts, number, section
-from evolvent.runs.search.spent import EARLY, uneven
 
 _READING = (
     "Rates carry 95 % Wilson intervals. An oracle's choice: a right path was among those that were found. Value ranks: "
@@ -19,6 +18,9 @@ _READING = (
     "chance). Tokens are those that the model wrote; p is of an exact McNemar test against the first search, on the "
     "same tasks."
 )
+
+EARLY, OVER = 0.25, -0.05
+"""Shares of a budget: a search that leaves more, and one that goes so far beyond it, are reported."""
 
 
 def account(folder: RunFolder) -> Page:
@@ -88,6 +90,21 @@ def _said(arms: Sequence[Row]) -> list[Block]:
     ]
     lines = (*uneven(arms), *notes)
     return [Text(lines, "soft", said=True)] if lines else []
+
+
+def uneven(arms: Sequence[Row]) -> list[str]:
+    """A sentence on each search that left much of its budget, or whose judge went beyond it; older runs do not say."""
+    over = [f"{a['name']} {percent(1 - a['left'])}" for a in arms if (a.get("left") or 0.0) < OVER]
+    lines = [
+        f"spent of the budget: {', '.join(over)}; what was made is judged even beyond it: give a larger budget or "
+        "larger moves, or compare searches at what they spent"
+    ]
+    return (lines if over else []) + [
+        f"{arm['name']} left {percent(arm['left'])} of its budget, for it came to nothing new: "
+        f"set {arm['wider']}, or compare it with searches at what it spent"
+        for arm in arms
+        if arm.get("wider") and (arm.get("left") or 0.0) > EARLY
+    ]
 
 
 def _table(arms: Sequence[Row]) -> list[Block]:

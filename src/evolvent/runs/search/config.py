@@ -61,11 +61,6 @@ def rollouts(part: str) -> Rollouts:
     return from_json(Rollouts, given, "--value rollouts")
 
 
-def _searches() -> str:
-    """What `--help` says of ``--search``."""
-    return f"Searches, compared at the same budget: {', '.join(ways())}; see `evolvent list search`."
-
-
 @dataclass(frozen=True)
 class Plan:
     """What a search shares, and how it uses the machine."""
@@ -98,7 +93,10 @@ class SearchConfig:
     log-probabilities), a GGUF file, remote:NAME@URL, or none (admissible commands)."""
     seed: int = 0
     """Random seed of tasks and draws."""
-    search: Annotated[tuple[str, ...], tyro.conf.arg(help=_searches())] = ("mcts_rollout", "cot_sc")
+    search: Annotated[
+        tuple[str, ...],
+        tyro.conf.arg(help=f"Searches, compared at the same budget: {', '.join(ways())}; see `evolvent list search`."),
+    ] = ("mcts_rollout", "cot_sc")
     """Searches, compared at the same budget: names of `evolvent list search`."""
     value: str = "likelihood"
     """What states are worth: likelihood (exp of the mean log-probability), judge (the model's own word, yes against

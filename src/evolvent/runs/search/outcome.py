@@ -50,7 +50,7 @@ def chosen(search: Search, space: Attempts, task: int, how: str) -> Found:
     found = search.of(task)
     choice = getattr(way(how), "AGGREGATE", "last_max") if how in ways() else how
     episodes = {path.leaf: space.episode(path.leaf) for path in found}
-    answers = [_answer(episodes[path.leaf]) for path in found]
+    answers = [getattr(episodes[path.leaf], "answer", None) for path in found]
     steps = [search.tree.value[search.tree.path(path.leaf)[1:]].tolist() for path in found]
     answer = AGGREGATORS[choice](answers, steps)
     ranked = [i for i, a in enumerate(answers) if a == answer] or list(range(len(found)))
@@ -95,10 +95,6 @@ def row(search: Search, space: Attempts, task: int, one: Task, found: Found, sec
         "cached_tokens": round(meter.cached / n),
         **_revised(search, space, task),
     }
-
-
-def _answer(episode: Episode | None) -> str | None:
-    return None if episode is None else episode.answer
 
 
 def _revised(search: Search, space: Attempts, task: int) -> dict[str, int]:

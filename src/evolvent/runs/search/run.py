@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from evolvent.search import values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
-from evolvent.search.search import Search, State, Value, flat
+from evolvent.search.search import Search, Value, flat
 from evolvent.search.ways import way
 
 
@@ -170,12 +171,14 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, backend: Ba
         backend.keeping,
         config.plan.join,
     )
+    # the world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1
+    paid = partial(values.reward, bounds=backend.worlds[0].reward_range)
     return grower.grow(
         tasks,
         lambda search: module.run(search, settings),
         _value(config, backend),
         seed=config.seed,
-        verifier=_paid(backend) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
+        verifier=paid if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )
 
 
@@ -208,15 +211,6 @@ def _learned(model: Any, folder: str) -> Value:
 def _value(config: SearchConfig, backend: Backend) -> Value:
     parts = [_one(part, backend) for part in parts_of(config.value)]
     return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
-
-
-def _paid(backend: Backend) -> Value:
-    """The world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1."""
-
-    def reward(states: Sequence[State]) -> np.ndarray:
-        return values.reward(states, backend.worlds[0].reward_range)
-
-    return reward
 
 
 def _one(name: str, backend: Backend) -> Value:

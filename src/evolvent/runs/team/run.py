@@ -152,9 +152,7 @@ class TeamRun:
     def log(self, ledger: RolloutLedger, **values: float) -> None:
         """End an update: write its metrics, and show progress.
 
-        Args:
-            ledger: the credit of this update; each agent's share goes into the log.
-            **values: losses and diagnostics.
+        ``values`` are losses and diagnostics.
 
         The columns: ``return`` (mean over attempts that ended), seconds of each part of the loop, ``credit`` (each
         agent's share of the absolute advantage).

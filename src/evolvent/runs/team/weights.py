@@ -32,13 +32,9 @@ def start_from(folder: Path, parts: Mapping[str, Any], env: str) -> str:
 def load_parts(folder: Path, parts: Mapping[str, Any], trained_on: str, env: str) -> dict[str, Any]:
     """Put the newest checkpoint of a run into ``parts``; returns its plain data.
 
-    A part with a method ``adopt`` takes its weights through it.
+    The checkpoint may hold more parts. ``trained_on`` is the environment of that run, ``env`` the one at hand.
 
-    Args:
-        folder: the run folder.
-        parts: by the names they were saved under; the checkpoint may hold more.
-        trained_on: the environment of that run, for the error.
-        env: the environment at hand.
+    A part with a method ``adopt`` takes its weights through it.
 
     Raises:
         BadInput: the run has no checkpoint.
