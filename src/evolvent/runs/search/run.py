@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
+from evolvent.models.served.acting import Served
+from evolvent.play.renderers import Plain, Text
 from evolvent.play.settings import AttemptSettings
-from evolvent.runs.opening import answering
 from evolvent.runs.search.config import (
     WHICH,
     SearchConfig,
@@ -39,7 +39,7 @@ from evolvent.search import values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
-from evolvent.search.search import Search, Value, flat
+from evolvent.search.search import Search, State, Value, flat
 from evolvent.search.ways import way
 
 
@@ -171,33 +171,38 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, backend: Ba
         backend.keeping,
         config.plan.join,
     )
-    # the world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1
-    paid = partial(values.reward, bounds=backend.worlds[0].reward_range)
     return grower.grow(
         tasks,
         lambda search: module.run(search, settings),
         _value(config, backend),
         seed=config.seed,
-        verifier=paid if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
+        verifier=_paid(backend) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )
 
 
 # ------------------------------------------------------------------------------------------------ inside
 def _backend(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Backend:
-    model: Any = None
-    if config.model != "none":
-        live.status(f"loading {config.model}")
-        model = stack.enter_context(closing(models.load(config.model)))
-    _, renderer = answering(model, config.temperature)
-    name = "none" if model is None else model.name
-    backend = Backend(name, lambda temperature: answering(model, temperature)[0], renderer, None, worlds)
-    if model is None or not hasattr(model, "logprobs"):
-        return backend
+    if config.model == "none":
+        return Backend("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
+    live.status(f"loading {config.model}")
+    model = stack.enter_context(closing(models.load(config.model)))
+    if not hasattr(model, "logprobs"):
+        return Backend(model.name, lambda temperature: Served(model, temperature), Text(), None, worlds)
+    from evolvent.models.language.acting import Acting
+
+    language: Any = model
     stack.enter_context(threads(config.plan.threads))
     folders = [part for part in parts_of(config.value) if not known(part)]
-    learned = _learned(model, folders[0]) if folders else None
-    name = config.model.removeprefix("train:")
-    return replace(backend, name=name, decode=model.decode, learned=learned, keeping=model.keeping)
+    learned = _learned(language, folders[0]) if folders else None
+    return Backend(
+        config.model.removeprefix("train:"),
+        lambda temperature: Acting(language, "sum", temperature),
+        Plain(model),
+        language.decode,
+        worlds,
+        learned,
+        language.keeping,
+    )
 
 
 def _learned(model: Any, folder: str) -> Value:
@@ -211,6 +216,15 @@ def _learned(model: Any, folder: str) -> Value:
 def _value(config: SearchConfig, backend: Backend) -> Value:
     parts = [_one(part, backend) for part in parts_of(config.value)]
     return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
+
+
+def _paid(backend: Backend) -> Value:
+    """The world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1."""
+
+    def reward(states: Sequence[State]) -> np.ndarray:
+        return values.reward(states, backend.worlds[0].reward_range)
+
+    return reward
 
 
 def _one(name: str, backend: Backend) -> Value:
