@@ -17,35 +17,21 @@ from evolvent.envs.team._display import can_draw
 from evolvent.envs.team._parallel import ParallelSolo
 from evolvent.envs.team._robot import RobotSolo
 
-ROBOTS = (
-    "Ant",
-    "HalfCheetah",
-    "Hopper",
-    "Humanoid",
-    "HumanoidStandup",
-    "Pusher",
-    "Reacher",
-    "Swimmer",
-    "Walker2d",
-    "CoupledHalfCheetah",
-    "ManySegmentSwimmer",
-    "ManySegmentAnt",
-)
-
 _PARTITIONS = {
     "Ant": "2x4, 2x4d or 4x2",
     "HalfCheetah": "2x3 or 6x1",
     "Hopper": "3x1",
     "Humanoid": "9|8",
     "HumanoidStandup": "9|8",
+    "Pusher": "3p",
     "Reacher": "2x1",
     "Swimmer": "2x1",
     "Walker2d": "2x3",
-    "Pusher": "3p",
     "CoupledHalfCheetah": "1p1",
     "ManySegmentSwimmer": "2x6 (agents x segments)",
     "ManySegmentAnt": "2x3 (agents x segments)",
 }
+"""By robot, the partitions that the package names."""
 
 
 def make_solo(variant: str = "HalfCheetah-6x1", *, obsk: int = 1, factorization: str = "") -> RobotSolo | ParallelSolo:
@@ -65,8 +51,8 @@ def make_solo(variant: str = "HalfCheetah-6x1", *, obsk: int = 1, factorization:
         raise missing_extra("gymnasium_robotics", "marl", "envs.mamujoco") from err
     robot, _, partition = variant.partition("-")
     where = f"mamujoco:{variant}"
-    if robot not in ROBOTS:
-        raise BadInput("unknown robot", got=robot, expected=closest(robot, ROBOTS), where=where)
+    if robot not in _PARTITIONS:
+        raise BadInput("unknown robot", got=robot, expected=closest(robot, _PARTITIONS), where=where)
     if bool(partition) == bool(factorization) or obsk < 0:
         expected = "ROBOT-PARTITION or ROBOT,factorization=0+1|2+3, and obsk of at least 0"
         raise BadInput("partition", got=f"{variant}, {factorization!r}, obsk={obsk}", expected=expected, where=where)
@@ -77,7 +63,7 @@ def make_solo(variant: str = "HalfCheetah-6x1", *, obsk: int = 1, factorization:
         env = mamujoco_v1.parallel_env(robot, partition or "custom", obsk, split, **options)
     except Exception as err:  # the package raises it bare for a partition it does not know
         do = f"{robot},factorization=0+1|2+3 makes any other"
-        known = _PARTITIONS.get(robot, "one that gymnasium-robotics names")
+        known = _PARTITIONS[robot]
         raise BadInput("this partition cannot be made", got=str(err), expected=known, where=where, do=do) from err
     limit = getattr(env.single_agent_env.spec, "max_episode_steps", None) or 1000
     if env.observation_factorization is None:

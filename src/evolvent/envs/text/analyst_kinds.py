@@ -17,6 +17,8 @@ from pathlib import Path
 from evolvent.envs.text.analyst_data import Source
 
 VARIANTS = ("gold", "wrong", "drift")
+SHORT = 3
+"""Wordings of a kind that resemble one another; those behind them are as people ask."""
 Slots = Mapping[str, Mapping[str, str]]
 """By the letter in a template: the constants that may stand there, code: name."""
 
@@ -35,7 +37,6 @@ class Kind:
     rules: tuple[str, str, str]
     """What stands for ``{X}`` in each of ``VARIANTS``."""
     meaning: str
-    mistake: str
     meaning_drift: str
     places: Slots = field(default_factory=dict, repr=False, compare=False)
 
@@ -72,13 +73,14 @@ def read_kinds(file: str, places: Slots) -> tuple[Kind, ...]:
     return tuple(
         Kind(
             name,
-            tuple(entry.pop("wordings")),
-            tuple(entry.pop("free_wordings")),
+            tuple(words[:SHORT]),
+            tuple(words[SHORT:]),
             rules=(entry.pop("gold"), entry.pop("wrong"), entry.pop("drift")),
             places=places,
             **entry,
         )
         for name, entry in kinds.items()
+        for words in [entry.pop("wordings")]
     )
 
 

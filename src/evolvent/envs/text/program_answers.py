@@ -18,15 +18,8 @@ _ENDS = re.compile(r"(\"\"\"|''')|\n[^\S\n]*\n(?=[A-Z][a-z']*,? [a-z])")
 """Where a text in a program begins or ends, and where a sentence begins behind a program without a code block: no line
 of Python begins so, but of a text in it."""
 _MOST_BEGINS, _MOST_READ = 60, 4 * MOST_CHARS
-_DEFINITIONS = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.FunctionDef,
-    ast.AsyncFunctionDef,
-    ast.ClassDef,
-    ast.Assign,
-    ast.AnnAssign,
-)
+_FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+_DEFINITION = ast.Import | ast.ImportFrom | _FUNCTION | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 
 def extract(answer: str, name: str = "") -> str:
@@ -121,11 +114,11 @@ def _is_word(node: ast.stmt) -> bool:
 
 def _defines_only(source: str) -> bool:
     tree = parsed(source)
-    return tree is not None and all(isinstance(node, _DEFINITIONS) for node in tree.body)
+    return tree is not None and all(isinstance(node, _DEFINITION) for node in tree.body)
 
 
 def _defined(node: ast.stmt) -> set[str]:
-    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    if isinstance(node, _FUNCTION | ast.ClassDef):
         return {node.name}
     if isinstance(node, ast.Assign | ast.AnnAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]

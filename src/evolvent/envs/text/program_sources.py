@@ -27,31 +27,13 @@ from evolvent.sandbox import Case, Guest, GuestError, Limits, Sandbox
 from evolvent.sandbox.jail.values import same
 from evolvent.sandbox.mutants import normal
 
-MODULES = frozenset(
-    [
-        "math",
-        "collections",
-        "itertools",
-        "typing",
-        "string",
-        "re",
-        "functools",
-        "operator",
-        "heapq",
-        "bisect",
-        "fractions",
-        "decimal",
-        "statistics",
-        "copy",
-        "dataclasses",
-        "enum",
-        "__future__",
-    ]
+_MODULES = (
+    "math collections itertools typing string re functools operator heapq bisect fractions decimal statistics copy "
+    "dataclasses enum __future__"
 )
-"""What a program of CodeI/O may import."""
-UNFIT = frozenset(
-    ["set", "frozenset", "hash", "id", "input", "open", "print", "globals", "locals", "exec", "eval", "vars", "dir"]
-)
+_UNFIT = "set frozenset hash id input open print globals locals exec eval vars dir"
+MODULES, UNFIT = frozenset(_MODULES.split()), frozenset(_UNFIT.split())
+"""What a program of CodeI/O may import, and names that it may not use."""
 LONGEST, WORDS, ANSWER = 800, 700, 120
 """Characters of a program, of its question, of inputs and of an answer."""
 CLOSE = 1e-6

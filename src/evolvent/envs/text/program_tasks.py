@@ -60,26 +60,8 @@ def _numbers(low: int, high: int, least: int = 3, most: int = 8) -> Draw:
     return lambda r: ([r.randint(low, high) for _ in range(r.randint(least, most))],)
 
 
-_WORDS = (
-    "apple",
-    "pear",
-    "plum",
-    "cherry",
-    "fig",
-    "lemon",
-    "mango",
-    "melon",
-    "olive",
-    "peach",
-    "berry",
-    "nut",
-    "corn",
-    "bean",
-    "rice",
-    "oat",
-    "pea",
-    "leek",
-)
+_FOOD = "apple pear plum cherry fig lemon mango melon olive peach berry nut corn bean rice oat pea leek"
+_WORDS = _FOOD.split()
 _LONG = ("well-known", "sea-green", "ice-cold", "tea-time", "left-over", "north-west")
 
 

@@ -139,16 +139,7 @@ def trail(r: random.Random) -> Job:
 
 
 KINDS: dict[str, Callable[[random.Random], Job]] = {
-    "count": count,
-    "move": move,
-    "rename": rename,
-    "empty": empty,
-    "unique": unique,
-    "total": total,
-    "replace": replace,
-    "joined": joined,
-    "found": found,
-    "trail": trail,
+    kind.__name__: kind for kind in (count, move, rename, empty, unique, total, replace, joined, found, trail)
 }
 
 

@@ -113,54 +113,18 @@ class Base:
 
 
 BASES = {
-    base.name: base
-    for base in (
-        Base(
-            "shop",
-            "cust",
-            "cid",
-            "nm",
-            "town",
-            "ord",
-            "cust_no",
-            "cents",
-            "yr",
-            ("customers", "orders", "amounts ordered"),
-        ),
-        Base(
+    name: Base(name, *columns.split(), words)
+    for name, columns, words in (
+        ("shop", "cust cid nm town ord cust_no cents yr", ("customers", "orders", "amounts ordered")),
+        (
             "school",
-            "pupils",
-            "pid",
-            "pupil",
-            "from_where",
-            "marks",
-            "of_pupil",
-            "points",
-            "school_year",
+            "pupils pid pupil from_where marks of_pupil points school_year",
             ("pupils", "marks", "points of marks"),
         ),
-        Base(
-            "library",
-            "readers",
-            "card",
-            "reader",
-            "home",
-            "loans",
-            "by_card",
-            "pages",
-            "lent",
-            ("readers", "loans", "pages lent"),
-        ),
-        Base(
+        ("library", "readers card reader home loans by_card pages lent", ("readers", "loans", "pages lent")),
+        (
             "garage",
-            "owners",
-            "owner_id",
-            "called",
-            "place",
-            "jobs",
-            "for_owner",
-            "euros",
-            "done_in",
+            "owners owner_id called place jobs for_owner euros done_in",
             ("car owners", "repairs", "prices of repairs"),
         ),
     )

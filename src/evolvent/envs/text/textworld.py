@@ -27,6 +27,7 @@ _SETTINGS: dict[str, dict[str, int]] = {
     "treasure_hunter": {"level": 5},
     "cooking": {"recipe": 1, "take": 1, "go": 1, "open": 0, "cook": 1, "cut": 0, "drop": 0},
 }
+_WANTED = ("admissible_commands", "description", "inventory", "objective", "won", "lost", "score", "max_score")
 _IDLE = ("examine ", "inventory", "look")
 _HEAD = "A text adventure. Give one command at a time until the goal is reached.\n\n"
 
@@ -101,16 +102,7 @@ class TextWorld(TextEnv):
         with _quietly():
             if path != self._playing or self._world is None:
                 self.close()
-                wanted = tw.EnvInfos(
-                    admissible_commands=True,
-                    description=True,
-                    inventory=True,
-                    objective=True,
-                    won=True,
-                    lost=True,
-                    score=True,
-                    max_score=True,
-                )
+                wanted = tw.EnvInfos(**dict.fromkeys(_WANTED, True))
                 self._world, self._playing = tw.start(str(path), request_infos=wanted), path
             state = self._world.reset()
         self._moves, self._score, self._last, self._read = 0, 0.0, "none", ""
