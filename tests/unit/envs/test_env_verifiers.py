@@ -1,12 +1,12 @@
 """Environments of ``verifiers``: the caller answers for the agent, the package's own hooks ask and score."""
 
+import importlib.util
 import sys
 
 import pytest
 
 from evolvent.core.errors import BadInput, EnvError, MissingExtra
 from evolvent.envs import load
-from evolvent.envs.text import verifiers as adapter
 
 SUMS = """
 import verifiers.v1 as vf
@@ -165,6 +165,6 @@ def test_rewards_outside_the_range_are_an_error(packages):
 
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setattr(adapter, "installed", lambda: False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match=r"\.\[verifiers\]"):
         load("verifiers:some-env")

@@ -1,11 +1,13 @@
 """Experts of text worlds: every command is one of those offered, and they lead to the goal."""
 
+from importlib.util import find_spec
+
 import pytest
 
 from evolvent import envs
 from evolvent.algos.trad.experts import play_expert, steps_of
 from evolvent.core.errors import EnvError
-from evolvent.envs.text import alfworld, twx
+from evolvent.envs.text import _jvm, alfworld, twx
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,7 @@ def test_a_household_is_kept_in_the_fewest_commands(spec, steps):
         assert steps_of(episode)[0][0].startswith("Goal: ")
 
 
-@pytest.mark.skipif(not twx.installed(), reason="needs textworld-express and Java")
+@pytest.mark.skipif(not (find_spec("textworld_express") and _jvm.java()), reason="needs textworld-express and Java")
 @pytest.mark.parametrize("game", ["twc", "coin", "cookingworld", "mapreader", "arithmetic", "sorting"])
 def test_the_path_of_the_package_is_an_expert(game):
     env = twx.make(game, step_limit=60)

@@ -32,12 +32,6 @@ def java() -> str | None:
     return shutil.which("java")
 
 
-def installed(package: str) -> bool:
-    """Whether ``package``, its bridge to Java and a Java runtime are there; imports nothing heavy."""
-    found = all(importlib.util.find_spec(name) is not None for name in (package, "py4j"))
-    return found and java() is not None
-
-
 @functools.cache
 def machine(jar: str, where: str) -> Any:
     """The root of the Java packages in ``jar``; started on the first call, ended with the process.

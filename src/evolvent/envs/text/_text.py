@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import importlib.util
+import random
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
-from evolvent.core.errors import BadInput, EnvError, closest
+from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
 from evolvent.core.protocols import Correction, Task, Turn
 
+T = TypeVar("T")
 SPLITS = ("train", "heldout")
 _FENCE = re.compile(r"(?:(```)|^[ \t]*~~~)[^`\n]*\n(.*?)(?:(?(1)```|^[ \t]*~~~)|\Z)", re.S | re.M)
 
 
 class TextEnv:
-    """What a text environment is unless it says otherwise; see ``core.protocols.Env``."""
+    """What a text environment is unless it says otherwise; see ``core.protocols.Env``.
+
+    ``tasks`` raises ``BadInput`` for an unknown split or a negative ``n``; ``reset``, and whatever else takes a task,
+    for one of another environment. ``step`` raises ``EnvError`` where there was no reset or the attempt is over.
+    """
 
     labels: tuple[str, str] = ("Situation", "Command")
     stop: tuple[str, ...] = ("\n",)
     max_tokens: int = 24
     reward_range: tuple[float, float] = (0.0, 1.0)
+    _turn: Turn | None = None
+    """What was shown last."""
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """Nobody reviews here."""
@@ -26,6 +37,9 @@ class TextEnv:
 
     def advance(self, pass_number: int) -> None:
         """Passes change nothing here."""
+
+    def close(self) -> None:
+        """Nothing is held."""
 
 
 def flat(text: str) -> str:
@@ -64,6 +78,16 @@ def known(value: str, names: Sequence[str], what: str, where: str) -> str:
     return value
 
 
+def need(package: str, extra: str, world: str) -> None:
+    """Refuse to start without a package, which is not imported.
+
+    Raises:
+        MissingExtra: it is not installed; names the extra.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise missing_extra(package.replace("_", "-"), extra, f"evolvent.envs.text.{world}")
+
+
 def check_request(split: str, n: int, where: str) -> None:
     """Refuse a split that does not exist and a negative number of tasks.
 
@@ -84,6 +108,19 @@ def check_limit(steps: int, least: int, where: str) -> int:
     if steps < least:
         raise BadInput("the step limit is too small", got=steps, expected=f"{least} or more", where=where)
     return steps
+
+
+def drawn(items: Sequence[T], n: int, draw: random.Random) -> list[T]:
+    """``n`` items in drawn order; used up, they come again in another order."""
+    return [item for _ in range(-(-n // len(items))) for item in draw.sample(items, len(items))][:n]
+
+
+def named(tasks: Iterable[Task], size: int) -> list[Task]:
+    """Tasks of which the first ``size`` are all there are: those behind them repeat one, and their names say so."""
+    return [
+        replace(task, id=f"{task.id}#{i // size + 1}", repeats=task.id) if i >= size else task
+        for i, task in enumerate(tasks)
+    ]
 
 
 def numbered(name: str, text: str, kind: str, split: str, n: int) -> list[Task]:

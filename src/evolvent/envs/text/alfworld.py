@@ -43,11 +43,6 @@ _IDLE = ("close ", "examine ", "inventory", "look", "help")
 _HEAD = "You are in a house. Give one command at a time until the task is done.\n\n"
 
 
-def installed() -> bool:
-    """Whether the rules and floor plans, TextWorld and the planner that runs the rules are there."""
-    return all(importlib.util.find_spec(name) is not None for name in ("alfworld", "textworld", "fast_downward"))
-
-
 def make(kinds: str = "all", step_limit: int = 50, all_commands: bool = False) -> AlfWorld:
     """Text games by the rules of ALFWorld (Shridhar et al., arXiv 2010.03768).
 
@@ -69,7 +64,8 @@ def make(kinds: str = "all", step_limit: int = 50, all_commands: bool = False) -
         if kind not in KINDS:
             raise BadInput("no such kind of task", got=kind, expected=", ".join(KINDS), where="envs.alfworld.make")
     check_limit(step_limit, 1, "envs.alfworld.make")
-    if not installed():
+    # the rules and floor plans, TextWorld, and the planner that runs the rules
+    if not all(map(importlib.util.find_spec, ("alfworld", "textworld", "fast_downward"))):
         raise missing_extra("alfworld", "alfworld", "evolvent.envs.text.alfworld")
     return AlfWorld(chosen, step_limit, all_commands)
 
@@ -84,7 +80,6 @@ class AlfWorld(TextEnv):
     def __init__(self, kinds: list[str], step_limit: int, all_commands: bool) -> None:
         self._kinds, self._limit, self._all = kinds, step_limit, all_commands
         self._world: Any = None
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` tasks, the kinds in turn; train and held-out tasks play in different floor plans."""

@@ -12,7 +12,7 @@ from functools import cache
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, known, playing
+from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 
 
 @dataclass(frozen=True)
@@ -92,33 +92,17 @@ class Arithmetic(TextEnv):
         question, answer = self.labels
         self.instructions = "".join(f"{question}: {q}\n{answer}: {a}\n\n" for q, a in _examples(variant, shots))
         self._variant, self._answer = variant, ""
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` questions; a longer list begins like a shorter one. Used up, they come again in another order.
-
-        Raises:
-            BadInput: an unknown split or a negative ``n``.
-        """
+        """``n`` questions; a longer list begins like a shorter one. Used up, they come again in another order."""
         check_request(split, n, f"{self.name}.tasks")
         questions = _questions(self._variant)[split]
-        draws = random.Random(f"arithmetic/{self._variant}/{split}/{seed}")
-        tasks: list[Task] = []
-        for again in range(-(-n // len(questions))):
-            mark = f"#{again + 1}" if again else ""
-            for question, answer in draws.sample(questions, len(questions))[: n - len(tasks)]:
-                first, meta = f"{self.name}/{question}", {"answer": answer}
-                tasks.append(
-                    Task(f"{first}{mark}", question, self._variant, split, seed, meta, repeats=first if mark else "")
-                )
-        return tasks
+        order = drawn(questions, n, random.Random(f"arithmetic/{self._variant}/{split}/{seed}"))
+        tasks = (Task(f"{self.name}/{q}", q, self._variant, split, seed, {"answer": a}) for q, a in order)
+        return named(tasks, len(questions))
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Ask the question of ``task``; ``seed`` changes nothing.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """Ask the question of ``task``; ``seed`` changes nothing."""
         if "answer" not in task.meta:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
         self._answer = str(task.meta["answer"])
@@ -129,9 +113,6 @@ class Arithmetic(TextEnv):
         """Take the answer; ``info`` holds it as read (``action``) and the right one (``answer``).
 
         ``info["rewards"]["format"]`` is 1 for an answer of the right form: digits, or one of the two words.
-
-        Raises:
-            EnvError: there was no reset, or the question is answered.
         """
         playing(self._turn, self.name)
         given = action.strip().partition("\n")[0].strip().removesuffix(".")
@@ -149,9 +130,6 @@ class Arithmetic(TextEnv):
     def review(self, task: Task, seed: int) -> Correction | None:
         """The right answer."""
         return Correction(str(task.meta["answer"]))
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 @cache

@@ -7,7 +7,6 @@ side, and the mission. There are few different situations, which makes the singl
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import random
 import zlib
 from types import ModuleType
@@ -15,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, closest, missing_extra
+from evolvent.core.errors import BadInput, closest
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._sight import article, sight
-from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, need, playing
 
 _LEFT, _RIGHT, _FORWARD, _PICK, _DROP, _TOGGLE, _NOTHING = range(7)
 _SHORT = ("turn left", "turn right", "go forward", "pick up", "drop", "toggle")
@@ -31,11 +30,6 @@ _LONG = (
     "open or close the thing that is right in front of you",
 )
 _HEAD = "You are in a room and see what lies before you. Say one command at a time until the mission is done.\n\n"
-
-
-def installed() -> bool:
-    """Whether the package is there."""
-    return importlib.util.find_spec("minigrid") is not None
 
 
 def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit: int = 0) -> BabyAI:
@@ -52,8 +46,7 @@ def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit:
     Raises:
         BadInput: no such level; names the closest. MissingExtra: the package is missing.
     """
-    if not installed():
-        raise missing_extra("minigrid", "language", "evolvent.envs.text.babyai")
+    need("minigrid", "language", "babyai")
     check_limit(step_limit, 0, "envs.babyai.make")
     import gymnasium
     import minigrid  # noqa: F401  (names its levels to gymnasium)
@@ -73,7 +66,6 @@ class BabyAI(TextEnv):
     def __init__(self, level: str, world: Any, commands: tuple[str, ...], limit: int) -> None:
         self.name, self.instructions = f"babyai-{level}", _HEAD
         self._level, self._world, self._commands, self._given_limit = level, world, commands, limit
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` worlds that start differently.

@@ -49,7 +49,6 @@ class Chain(TextEnv):
         self.steps, self.digits, self.max_tokens = steps, digits, (3 * digits + 4) * steps + 4
         examples = [_drawn(steps, digits, random.Random(f"chain/example/{i}")) for i in range(shots)]
         self.instructions = "".join(f"Sum: {one}\nSteps: {worked(one)}\n\n" for one in examples)
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` chains, no two alike; those of the splits differ."""
@@ -91,9 +90,6 @@ class Chain(TextEnv):
             for wrong in _wrong(line, self.digits):
                 rows.append(("\n".join([*lines[:number], wrong, *lines[number + 1 :]]), number, False))
         return rows
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def worked(question: str) -> str:

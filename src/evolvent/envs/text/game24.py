@@ -20,7 +20,7 @@ from itertools import combinations_with_replacement
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_request, drawn, named, playing
 
 GOAL, MOST = 24, 99
 _LINE = re.compile(r"(\d\d)([-+*/])(\d\d)=(\d\d)(?:;(?:\d\d)*)?$")
@@ -49,20 +49,13 @@ class Game24(TextEnv):
     def __init__(self, shots: int) -> None:
         examples = [worked(puzzle, random.Random(i)) for i, puzzle in enumerate(_split("example")[:shots])]
         self.instructions = "".join(f"Numbers: {puzzle}\nSteps: {steps}\n\n" for puzzle, steps in examples)
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` puzzles; used up, they come again."""
         check_request(split, n, f"{self.name}.tasks")
-        puzzles, tasks = _split(split), list[Task]()
-        draw = random.Random(f"game24/{split}/{seed}")
-        for again in range(-(-n // len(puzzles))):
-            mark = f"#{again + 1}" if again else ""
-            for numbers in draw.sample(puzzles, len(puzzles))[: n - len(tasks)]:
-                text = shown(numbers)
-                first = f"{self.name}/{text}"
-                tasks.append(Task(f"{first}{mark}", text, "24", split, repeats=first if mark else ""))
-        return tasks
+        puzzles = _split(split)
+        texts = map(shown, drawn(puzzles, n, random.Random(f"game24/{split}/{seed}")))
+        return named((Task(f"{self.name}/{text}", text, "24", split) for text in texts), len(puzzles))
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Show the numbers; ``seed`` changes nothing."""
@@ -82,9 +75,6 @@ class Game24(TextEnv):
         }
         self._turn = Turn(f"{legal} of 3 lines", reward=float(right), terminated=True, success=right, info=info)
         return self._turn
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def read(numbers: Numbers, answer: str) -> tuple[int, Numbers]:

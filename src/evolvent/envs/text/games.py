@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_request, drawn, named, playing
 from evolvent.envs.text.games_mechanics import BY_NAME, GAMES, HELDOUT, MECHANICS, Mechanic
 from evolvent.envs.text.games_page import added, assemble, blocks_of, extract, is_mechanic, missing, real, static_check
 from evolvent.formulas.creative import runtime_score
@@ -133,7 +133,6 @@ class Games(TextEnv):
     def __init__(self, *, browser: bool) -> None:
         self.mechanics, self.browser = dict(BY_NAME), browser
         self._judge: Judge | None = None
-        self._turn: Turn | None = None
         self.last: Verdict | None = None
 
     def start(self) -> Judge:
@@ -151,30 +150,15 @@ class Games(TextEnv):
         check_request(split, n, "games.tasks")
         wanted = [m for m in MECHANICS if (m.name in HELDOUT) == (split == "heldout")]
         pairs = [(game, m) for game, core in GAMES.items() for m in wanted if m.name not in ("walk", core)]
-        tasks, draw = list[Task](), random.Random(f"games/{split}/{seed}")
-        for again in range(-(-n // len(pairs))):
-            mark = f"#{again + 1}" if again else ""
-            for game, m in draw.sample(pairs, len(pairs))[: n - len(tasks)]:
-                first = f"games/{game}/{m.name}"
-                page = base(game)
-                tasks.append(
-                    Task(
-                        first + mark,
-                        self.asked(game, page, m),
-                        m.name,
-                        split,
-                        meta={"page": page},
-                        repeats=first if mark else "",
-                    )
-                )
-        return tasks
+        tasks = list[Task]()
+        for game, m in drawn(pairs, n, random.Random(f"games/{split}/{seed}")):
+            page = base(game)
+            text = self.asked(game, page, m)
+            tasks.append(Task(f"games/{game}/{m.name}", text, m.name, split, meta={"page": page}))
+        return named(tasks, len(pairs))
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Show what is to be added; ``seed`` changes nothing.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """Show what is to be added; ``seed`` changes nothing."""
         if task.kind not in self.mechanics or "page" not in task.meta:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where="games")
         self._task, self._turn = task, Turn(task.text)

@@ -120,7 +120,6 @@ class Graded(TextEnv):
         self._tools, self._max_turns = tools, max_turns
         self._rows = rows
         self._split = {"heldout": sorted(held), "train": [i for i in range(len(rows)) if i not in held]}
-        self._turn: Turn | None = None
         self._task: Task | None = None
         self._calls: list[_tools.Call] = []
 
@@ -177,9 +176,6 @@ class Graded(TextEnv):
         if not self._tools:
             return self._grade(answer, row, where)
         return self._grade(answer, row, where, calls=[asdict(call) for call in self._calls])
-
-    def close(self) -> None:
-        """Nothing to release."""
 
 
 @functools.lru_cache(maxsize=8)

@@ -121,14 +121,9 @@ class Household(TextEnv):
         self.name = f"household-{variant}"
         self._items, self._phrases, self._rooms, self._limit = items, phrases, rooms, step_limit
         self._world: World = Leisure()
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` tasks that differ in their name only, or by turns in the item where there are several.
-
-        Raises:
-            BadInput: an unknown split or a negative ``n``.
-        """
+        """``n`` tasks that differ in their name only, or by turns in the item where there are several."""
         check_request(split, n, f"{self.name}.tasks")
         names = self._items.get(split, [""])
         tasks: list[Task] = []
@@ -142,22 +137,14 @@ class Household(TextEnv):
         return tasks
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Stand in the kitchen with nothing done. Nothing is random: ``seed`` changes nothing.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """Stand in the kitchen with nothing done. Nothing is random: ``seed`` changes nothing."""
         if "item" not in task.meta:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
         self._world, self._moves = self._start(task), 0
         return self._show()
 
     def step(self, action: str) -> Turn:
-        """Give one command.
-
-        Raises:
-            EnvError: there was no reset, or the attempt is over.
-        """
+        """Give one command."""
         playing(self._turn, self.name)
         self._moves += 1
         move = self._offered.get(action.strip())
@@ -198,19 +185,12 @@ class Household(TextEnv):
         )
         return self._turn
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 class Chored(Household):
     """Four chores. Reward 1 when all are done, nothing before."""
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` tasks, no two alike while there are so many, then the same once more; those of the splits differ.
-
-        Raises:
-            BadInput: an unknown split or a negative ``n``.
-        """
+        """``n`` tasks, no two alike while there are so many, then the same once more; those of the splits differ."""
         check_request(split, n, f"{self.name}.tasks")
         every = [task for task in self._every(split) if (zlib.crc32(task.id.encode()) % 4 == 0) == (split == "heldout")]
         random.Random(f"{self.name}/{split}/{seed}").shuffle(every)

@@ -24,7 +24,7 @@ import numpy as np
 from evolvent.core import outside
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, known, playing
+from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.kernels_build import Refused, compiled, extract, find_compiler, no_compiler, trick
 from evolvent.envs.text.kernels_operator import Operator, check_operators
 from evolvent.envs.text.kernels_run import GAIN, Speed, Wrong, check, measured, sets_for
@@ -148,7 +148,6 @@ class Kernels(TextEnv):
         self._train = [o.name for o in own] or [o.name for o in ALL if o.name not in HELDOUT]
         self.variant, self.timed, self._fast_math = variant, timed, fast_math
         self._bench: Bench | None = None
-        self._turn: Turn | None = None
 
     def start(self) -> Bench:
         """Where programs are judged; made at first use.
@@ -163,22 +162,15 @@ class Kernels(TextEnv):
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` operators in shuffled order; used up, they come again."""
         check_request(split, n, "kernels.tasks")
-        names, tasks = list(HELDOUT) if split == "heldout" else self._train, list[Task]()
-        draw = random.Random(f"kernels/{split}/{seed}")
-        for again in range(-(-n // len(names))):
-            mark = f"#{again + 1}" if again else ""
-            for name in draw.sample(names, len(names))[: n - len(tasks)]:
-                first = f"kernels/{name}"
-                text = self.asked(name, "" if self.variant == "write" else self.operators[name].source)
-                tasks.append(Task(first + mark, text, name, split, repeats=first if mark else ""))
-        return tasks
+        names, draw = list(HELDOUT) if split == "heldout" else self._train, random.Random(f"kernels/{split}/{seed}")
+        start = {name: "" if self.variant == "write" else self.operators[name].source for name in names}
+        order = drawn(names, n, draw)
+        return named(
+            (Task(f"kernels/{name}", self.asked(name, start[name]), name, split) for name in order), len(names)
+        )
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Show the operator; ``seed`` changes nothing: what a program is checked with nobody can know before.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """Show the operator; ``seed`` changes nothing: what a program is checked with nobody can know before."""
         if task.kind not in self.operators:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where="kernels")
         self._operator = self.operators[task.kind]

@@ -57,14 +57,9 @@ class Microwave(TextEnv):
         self._choices = ((self._open, self._close), (self._put,), (self._open, self._close))
         self._right = (self._open, self._put, self._close)
         self._limit = step_limit
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` times the one task, under names that tell the splits apart; ``seed`` changes nothing.
-
-        Raises:
-            BadInput: an unknown split or a negative ``n``.
-        """
+        """``n`` times the one task, under names that tell the splits apart; ``seed`` changes nothing."""
         return numbered(self.name, _GOAL, "microwave", split, n)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
@@ -74,11 +69,7 @@ class Microwave(TextEnv):
         return self._turn
 
     def step(self, action: str) -> Turn:
-        """Give one command.
-
-        Raises:
-            EnvError: there was no reset, or the attempt is over.
-        """
+        """Give one command."""
         playing(self._turn, self.name)
         self._moves += 1
         could = action.strip() in self._choices[self._state]
@@ -91,6 +82,3 @@ class Microwave(TextEnv):
         else:
             self._turn = Turn(_SEEN[self._state], self._choices[self._state], info=info)
         return self._turn
-
-    def close(self) -> None:
-        """Nothing is held."""

@@ -81,14 +81,9 @@ class Overcooked(TextEnv):
         # a food comes back whole after a wrong delivery: 19 steps until it is chopped again, 14 until it is wrong again
         highest = 1.0 + SUBTASK * len(names) * (step_limit // 19 + 1)
         self.reward_range = (WRONG * (step_limit // 14 + 1) + STEP * step_limit, highest)
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` times the one task, under names that tell the splits apart; ``seed`` changes nothing.
-
-        Raises:
-            BadInput: an unknown split or a negative ``n``.
-        """
+        """``n`` times the one task, under names that tell the splits apart; ``seed`` changes nothing."""
         return numbered(self.name, self._goal, self.name, split, n)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
@@ -97,11 +92,7 @@ class Overcooked(TextEnv):
         return self._show(0.0)
 
     def step(self, action: str) -> Turn:
-        """Carry out one macro action; ``info["steps"]`` are the primitive steps of the attempt so far.
-
-        Raises:
-            EnvError: there was no reset, or the attempt is over.
-        """
+        """Carry out one macro action; ``info["steps"]`` are the primitive steps of the attempt so far."""
         playing(self._turn, self.name)
         reward, weight = 0.0, 1.0
         macro = self._offered.get(action.strip())
@@ -160,9 +151,6 @@ class Overcooked(TextEnv):
         if len(self._dish[0]) == 1:
             return "cutting board"
         return "first cutting board" if board == "board 1" else "second cutting board"
-
-    def close(self) -> None:
-        """Nothing is held."""
 
 
 def _thing(kitchen: Kitchen, item: str) -> str:

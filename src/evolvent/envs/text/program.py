@@ -111,7 +111,6 @@ class Program(TextEnv):
         self.name = self.problems.name
         if self.name == "program-easy":
             self.instructions = _worked(WORKED)
-        self._turn: Turn | None = None
         self._failed = ("", "")
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -122,21 +121,13 @@ class Program(TextEnv):
         return self.problems.tasks(split, n, seed)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
-        """Ask for the program; its key for a memory is the question without the calls. ``seed`` changes nothing.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """Ask for the program; its key for a memory is the question without the calls. ``seed`` changes nothing."""
         self._task, self._problem = task, self.problem(task)
         self._turn = Turn(task.text, key=self._problem.asked)
         return self._turn
 
     def problem(self, task: Task) -> Problem:
-        """What ``task`` asks for: tests and a right program; for scripted experts, never for an agent.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """What ``task`` asks for: tests and a right program; for scripted experts, never for an agent."""
         problem = self.problems.problem(task)
         if problem is None:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)

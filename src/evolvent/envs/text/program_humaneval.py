@@ -15,12 +15,13 @@ import random
 import re
 import secrets
 from functools import lru_cache
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.protocols import Task
-from evolvent.envs.text._text import check_request
+from evolvent.envs.text._text import check_request, named
 from evolvent.envs.text.program_answers import parsed
 from evolvent.envs.text.program_problems import Problem
 from evolvent.sandbox import Case, GuestError, Limits, Sandbox, Verdict
@@ -90,17 +91,11 @@ class HumanEval:
                 "evolvent run search --env program:humaneval --search greedy --unit answer judges a model",
             )
         names = random.Random(f"{self.name}/{seed}").sample(list(self._rows), len(self._rows))
-        tasks: list[Task] = []
-        for number in range(n):
-            again, at = divmod(number, len(names))
-            first, mark = f"{self.name}/{names[at]}", f"#{again + 1}" if again else ""
-            text = str(self._rows[names[at]]["prompt"]).strip()
-            tasks.append(
-                Task(
-                    first + mark, text, "humaneval", split, seed, {"problem": names[at]}, repeats=first if mark else ""
-                )
-            )
-        return tasks
+        tasks = list[Task]()
+        for name in islice(cycle(names), n):
+            text = str(self._rows[name]["prompt"]).strip()
+            tasks.append(Task(f"{self.name}/{name}", text, "humaneval", split, seed, {"problem": name}))
+        return named(tasks, len(names))
 
     def problem(self, task: Task) -> Problem | None:
         """The function that ``task`` asks for; its one case holds the check."""

@@ -8,11 +8,12 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import cycle, islice
 from typing import Protocol
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task
-from evolvent.envs.text._text import check_request
+from evolvent.envs.text._text import check_request, named
 from evolvent.envs.text.program_tasks import BY_NAME, Kind
 from evolvent.sandbox import Case
 
@@ -77,16 +78,12 @@ class Generated:
         draw = random.Random(f"program/{self._variant}/{split}/{seed}")
         rows = [self._row(kind, split, draw) for kind in self.kinds]
         found = [row[i] for i in range(max(map(len, rows))) for row in draw.sample(rows, len(rows)) if i < len(row)]
-        tasks: list[Task] = []
-        for number in range(n):
-            again, at = divmod(number, len(found))
-            kind, constant, wording = found[at]
-            first = f"{self.name}/{kind.name}-{constant}-{wording}"
-            problem = self._problem(kind, constant, wording)
-            text = f"{problem.asked}\n{problem.shown}"
-            mark, meta = (f"#{again + 1}" if again else ""), {"n": constant, "wording": wording}
-            tasks.append(Task(first + mark, text, kind.name, split, seed, meta, repeats=first if mark else ""))
-        return tasks
+        tasks = list[Task]()
+        for kind, constant, wording in islice(cycle(found), n):
+            problem, meta = self._problem(kind, constant, wording), {"n": constant, "wording": wording}
+            name, text = f"{self.name}/{kind.name}-{constant}-{wording}", f"{problem.asked}\n{problem.shown}"
+            tasks.append(Task(name, text, kind.name, split, seed, meta))
+        return named(tasks, len(found))
 
     def _row(self, kind: Kind, split: str, draw: random.Random) -> list[tuple[Kind, int, int]]:
         """Constants of a kind in a split in a drawn order, each in one of its wordings; then in the next one."""

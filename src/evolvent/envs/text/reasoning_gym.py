@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
 import math
 import random
 import re
@@ -20,12 +19,12 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
+from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text._math import checker
 from evolvent.envs.text._settings import parse_settings
-from evolvent.envs.text._text import TextEnv, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_request, need, playing
 
 _WHERE = "envs.reasoning_gym.make"
 _HEAD = "Answer the question with the answer alone.\n\n"
@@ -33,11 +32,6 @@ _WORK_HEAD = "Work out the answer, a short line a step. The last line is 'Answer
 _ANSWER = "Answer:"
 _MOST_MISSES = 300
 _NUMBER = re.compile(r"\$?-?[\d.,]+(/\d+)?%?")
-
-
-def installed() -> bool:
-    """Whether the package is there."""
-    return importlib.util.find_spec("reasoning_gym") is not None
 
 
 def make(
@@ -69,8 +63,7 @@ def make(
     Raises:
         BadInput: no such generator or setting, or one that it refuses. MissingExtra: the package is missing.
     """
-    if not installed():
-        raise missing_extra("reasoning-gym", "language", "evolvent.envs.text.reasoning_gym")
+    need("reasoning_gym", "language", "reasoning_gym")
     if min(shots, max_tokens, work) < 0:
         got, expected = (shots, max_tokens, work), "shots, max_tokens and work ≥ 0"
         raise BadInput("a negative number", got=got, expected=expected, where=_WHERE)
@@ -109,7 +102,6 @@ class ReasoningGym(TextEnv):
     ) -> None:
         self._exact, self._works, self._same = exact, work > 0, same
         self.name, self._generator, self._pool = f"reasoning_gym-{generator}", generator, pool
-        self._turn: Turn | None = None
         self._span = _span(pool)
         examples = list(islice(self._draw(random.Random("examples")), 32))
         if any(self._at(entry["number"])["question"] != entry["question"] for entry in examples[:8]):

@@ -21,11 +21,6 @@ _IDLE = re.compile(
 _MOVES = re.compile(r"move (.+) to (.+)|(?:pour|dunk) (.+) into (.+)|use (.+) on (.+)")
 
 
-def installed() -> bool:
-    """Whether the package, its bridge and a Java runtime are there."""
-    return _jvm.installed("scienceworld")
-
-
 def make(
     task: str = "find-living-thing", simplifications: str = "easy", step_limit: int = 50, all_commands: bool = False
 ) -> ScienceWorld:
@@ -77,7 +72,6 @@ class ScienceWorld(TextEnv):
         self._server, self._names, self._simplifications = server, names, simplifications
         self._limit, self._all = step_limit, all_commands
         self._pools: dict[str, list[tuple[str, int]]] = {}
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` variations drawn from the package's own split: its training or its test variations."""

@@ -18,11 +18,12 @@ import random
 import signal
 import tarfile
 from collections.abc import Mapping
+from itertools import cycle, islice
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._places import Place
-from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, playing, unlabelled
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, named, playing, unlabelled
 from evolvent.envs.text.shell_tasks import KINDS, Job, job
 from evolvent.sandbox import Limits, Result, Sandbox
 from evolvent.sandbox.mechanisms import choose
@@ -77,7 +78,6 @@ class Shell(TextEnv):
 
     def __init__(self, kinds: tuple[str, ...], step_limit: int) -> None:
         self.kinds, self._limit = kinds, step_limit
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` jobs: every kind once in shuffled order, then again with other files; used up, they repeat."""
@@ -85,21 +85,15 @@ class Shell(TextEnv):
         draw, mine = random.Random(f"shell/{split}/{seed}"), [i for i in range(NUMBERS) if _split(i) == split]
         rows = {kind: draw.sample(mine, len(mine)) for kind in self.kinds}
         found = [(kind, rows[kind][i]) for i in range(len(mine)) for kind in draw.sample(self.kinds, len(self.kinds))]
-        tasks: list[Task] = []
-        for at in range(n):
-            again, (kind, number) = at // len(found), found[at % len(found)]
-            first, one = f"shell/{kind}/{number}", job(kind, number)
+        tasks = list[Task]()
+        for kind, number in islice(cycle(found), n):
+            one = job(kind, number)
             text = f"{one.asked}\nFiles: {' '.join(sorted(one.files))}"
-            mark = f"#{again + 1}" if again else ""
-            tasks.append(Task(first + mark, text, kind, split, number, {"number": number}, first if mark else ""))
-        return tasks
+            tasks.append(Task(f"shell/{kind}/{number}", text, kind, split, number, {"number": number}))
+        return named(tasks, len(found))
 
     def job(self, task: Task) -> Job:
-        """What ``task`` asks for, with the commands of an expert; never for an agent.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """What ``task`` asks for, with the commands of an expert; never for an agent."""
         if task.kind not in KINDS or "number" not in task.meta:
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
         return job(task.kind, int(task.meta["number"]))

@@ -19,11 +19,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import cycle, islice
 from pathlib import Path
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, playing, unlabelled
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, named, playing, unlabelled
 from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, extract_query, same_rows
 
 INSTRUCTIONS = """Answer questions with queries. Commands: tables, describe TABLE, a SELECT in one line, and done when
@@ -141,7 +142,7 @@ class Sql(TextEnv):
     instructions = INSTRUCTIONS
 
     def __init__(self, step_limit: int) -> None:
-        self._limit, self._turn, self._open = step_limit, None, dict[str, ReadOnlyDatabase]()
+        self._limit, self._open = step_limit, dict[str, ReadOnlyDatabase]()
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` questions in drawn order, one of each kind and database first; used up, they repeat."""
@@ -154,20 +155,14 @@ class Sql(TextEnv):
         ]
         draw.shuffle(rows)
         found = [row[i] for i in range(len(CITIES)) for row in rows if i < len(row)]
-        tasks: list[Task] = []
-        for at in range(n):
-            again, (base, kind, constant) = at // len(found), found[at % len(found)]
-            first, mark = f"sql/{base}/{kind}-{constant}", f"#{again + 1}" if again else ""
+        tasks = list[Task]()
+        for base, kind, constant in islice(cycle(found), n):
             meta, text = {"base": base, "constant": constant}, BASES[base].question(kind, constant)[0]
-            tasks.append(Task(first + mark, text, kind, split, seed, meta, first if mark else ""))
-        return tasks
+            tasks.append(Task(f"sql/{base}/{kind}-{constant}", text, kind, split, seed, meta))
+        return named(tasks, len(found))
 
     def expert(self, task: Task) -> list[str]:
-        """Commands that answer ``task``; never for an agent.
-
-        Raises:
-            BadInput: a task of another environment.
-        """
+        """Commands that answer ``task``; never for an agent."""
         base, constant = BASES.get(str(task.meta.get("base"))), str(task.meta.get("constant"))
         if base is None or constant not in KINDS.get(task.kind, ()):
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
@@ -188,11 +183,7 @@ class Sql(TextEnv):
         return self._turn
 
     def step(self, action: str) -> Turn:
-        """Look at the tables, ask, or end with ``done``. ``info``: ``action`` and ``rewards``.
-
-        Raises:
-            EnvError: there was no reset, or the attempt is over.
-        """
+        """Look at the tables, ask, or end with ``done``. ``info``: ``action`` and ``rewards``."""
         key, self._steps = playing(self._turn, self.name).key, self._steps + 1
         command = " ".join(unlabelled(action, self.labels[1]).split()).rstrip(";")
         over = is_done(command)

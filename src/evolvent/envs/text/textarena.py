@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import io
 import math
 import random
@@ -18,19 +17,14 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, closest, missing_extra
+from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text._settings import parse_settings
-from evolvent.envs.text._text import TextEnv, check_limit, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_limit, check_request, need, playing
 
 _WHERE = "envs.textarena.make"
 _ONE_AT_A_TIME = threading.Lock()
-
-
-def installed() -> bool:
-    """Whether the package is there."""
-    return importlib.util.find_spec("textarena") is not None
 
 
 def make(variant: str = "GuessTheNumber-v0", *, settings: str = "", step_limit: int = 50) -> TextArena:
@@ -48,8 +42,7 @@ def make(variant: str = "GuessTheNumber-v0", *, settings: str = "", step_limit: 
         BadInput: no such game or setting, or a game for more players. MissingExtra: the package is missing.
         EnvError: the game does not start (some need word lists that the package downloads, or a newer Python).
     """
-    if not installed():
-        raise missing_extra("textarena", "textarena", "evolvent.envs.text.textarena")
+    need("textarena", "textarena", "textarena")
     check_limit(step_limit, 1, _WHERE)
     with _quietly():
         package = importlib.import_module("textarena")
@@ -81,7 +74,6 @@ class TextArena(TextEnv):
         self.name, self._world, self._limit = f"textarena-{name}", world, limit
         self.conversation = name.endswith("-raw")  # shows only what is new
         self._chance = random.getstate()
-        self._turn: Turn | None = None
         starts = self._seat_players()
         # Where a seed decides how a game starts, the start tells games apart; elsewhere only the seed can.
         self._split_by_start = starts[0] == starts[1] != starts[2]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
-import importlib.util
 import json
 import random
 import re
@@ -15,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput
 from evolvent.core.fetch import cache_dir
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, flat, playing
+from evolvent.envs.text._text import TextEnv, check_request, flat, need, playing
 
 _SETTINGS: dict[str, dict[str, int]] = {
     "quest": {"rooms": 3, "objects": 6, "quest_length": 3},
@@ -30,11 +29,6 @@ _SETTINGS: dict[str, dict[str, int]] = {
 _WANTED = ("admissible_commands", "description", "inventory", "objective", "won", "lost", "score", "max_score")
 _IDLE = ("examine ", "inventory", "look")
 _HEAD = "A text adventure. Give one command at a time until the goal is reached.\n\n"
-
-
-def installed() -> bool:
-    """Whether the package is there."""
-    return importlib.util.find_spec("textworld") is not None
 
 
 def make(
@@ -65,8 +59,7 @@ def make(
     if step_limit < 1 or games < 0:
         got, expected = (step_limit, games), "step_limit ≥ 1, games ≥ 0"
         raise BadInput("step limit or games", got=got, expected=expected, where="envs.textworld.make")
-    if not installed():
-        raise missing_extra("textworld", "textworld", "evolvent.envs.text.textworld")
+    need("textworld", "textworld", "textworld")
     return TextWorld(game, merged, step_limit, all_commands, games)
 
 
@@ -84,7 +77,6 @@ class TextWorld(TextEnv):
         self._game, self._settings, self._limit, self._all = game, settings, step_limit, all_commands
         self._world: Any = None
         self._playing: Path | None = None
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` games by seed; held-out seeds start at a million. What a game asks is in its first observation."""

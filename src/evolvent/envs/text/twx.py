@@ -31,11 +31,6 @@ _SMALL = {
 _IDLE = ("close ", "examine ", "inventory", "look around", "task")
 
 
-def installed() -> bool:
-    """Whether the package, its bridge and a Java runtime are there."""
-    return _jvm.installed("textworld_express")
-
-
 def make(
     game: str = "twc", params: str = "small", step_limit: int = 10, heldout: str = "train", all_commands: bool = False
 ) -> Twx:
@@ -81,7 +76,6 @@ class Twx(TextEnv):
         self._game, self._limit, self._heldout = game, step_limit, heldout
         self._idle = () if all_commands or game == "simonsays" else _IDLE
         self._server = server
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` tasks that start differently; a task is a game seed of a fold.

@@ -8,25 +8,19 @@ sandbox, judges that are language models, environments of several agents, and pa
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 import random
 import zlib
 from itertools import islice
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError, missing_extra
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
 from evolvent.envs.text._settings import parse_settings
-from evolvent.envs.text._text import TextEnv, check_request, playing
+from evolvent.envs.text._text import TextEnv, check_request, need, playing
 
 _WHERE = "envs.verifiers.make"
-
-
-def installed() -> bool:
-    """Whether the package is there."""
-    return importlib.util.find_spec("verifiers") is not None
 
 
 def make(
@@ -46,8 +40,7 @@ def make(
         BadInput: no such environment, a setting it refuses, or one that needs what is not supported.
         MissingExtra: the package is missing.
     """
-    if not installed():
-        raise missing_extra("verifiers", "verifiers", "evolvent.envs.text.verifiers")
+    need("verifiers", "verifiers", "verifiers")
     if max_turns < 1 or max_tokens < 1 or not low < high:
         got, expected = (max_turns, max_tokens, low, high), "max_turns ≥ 1, max_tokens ≥ 1, low < high"
         raise BadInput("a limit is wrong", got=got, expected=expected, where=_WHERE)
@@ -84,7 +77,6 @@ class Verifiers(TextEnv):
         self._max_turns, self.max_tokens = limits
         self._rows: list[Any] = list(islice(env.taskset, 2000))  # an endless taskset is cut here
         self._conversation: Any = None
-        self._turn: Turn | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` of its first 2,000 tasks; distinguished by what they hold, 70 % are for training."""
