@@ -28,7 +28,7 @@ _GONE = (EOFError, BrokenPipeError, ConnectionResetError)
 
 
 class Processes:
-    """A ``Runner`` with ``workers`` processes, each with a contiguous share of the copies."""
+    """``workers`` processes, each with a contiguous share of the copies."""
 
     def __init__(self, make: Callable[[], Solo], layout: Layout, n_envs: int, workers: int) -> None:
         memory = SharedMemory(create=True, size=sum(_padded(shape, kind) for shape, kind in layout.values()))

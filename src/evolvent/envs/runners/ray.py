@@ -23,7 +23,7 @@ _START_S = 120
 
 
 class RayActors:
-    """A ``Runner`` with actors, each with a contiguous share of the copies; ``workers=0`` = one for each CPU."""
+    """Actors, each with a contiguous share of the copies; ``workers=0`` = one for each CPU."""
 
     def __init__(self, make: Callable[[], Solo], layout: Layout, n_envs: int, workers: int) -> None:
         try:

@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evolvent.core.team import Frame, TeamSpec
-from evolvent.envs.runners.copies import Columns, Copies, layout_of
+from evolvent.envs.runners.copies import Copies, layout_of
 from evolvent.envs.runners.solo import Solo
 
-
-class Runner(Protocol):
-    """Where the copies live: carries out a command and leaves the answer in ``columns``."""
-
-    columns: Columns
-
-    def reset(self, seed: int) -> None:
-        """Restart all copies."""
-        ...
-
-    def step(self) -> None:
-        """Act with ``columns["action"]``."""
-        ...
-
-    def render(self) -> np.ndarray | None:
-        """A picture of copy 0."""
-        ...
-
-    def close(self) -> None:
-        """Release everything."""
-        ...
+if TYPE_CHECKING:
+    from evolvent.envs.runners.processes import Processes
+    from evolvent.envs.runners.ray import RayActors
 
 
 def vector(make: Callable[[], Solo], n_envs: int, place: str = "here", workers: int = 1) -> Vector:
@@ -56,7 +38,7 @@ class Vector:
 
     name = ""
 
-    def __init__(self, team: TeamSpec, n_envs: int, runner: Runner) -> None:
+    def __init__(self, team: TeamSpec, n_envs: int, runner: Copies | Processes | RayActors) -> None:
         self.team, self.n_envs, self._runner = team, n_envs, runner
 
     @property

@@ -12,10 +12,13 @@ import contextlib
 import io
 from typing import Any
 
+import numpy as np
+
 from evolvent.core.errors import BadInput, closest, missing_extra
+from evolvent.core.team import ActionSpec, TeamSpec
+from evolvent.envs.runners.solo import Seen
 from evolvent.envs.team._display import can_draw
 from evolvent.envs.team._parallel import ParallelSolo
-from evolvent.envs.team._robot import RobotSolo
 
 _PARTITIONS = {
     "Ant": "2x4, 2x4d or 4x2",
@@ -79,3 +82,56 @@ def _split(package: Any, robot: str, factorization: str, where: str) -> dict[str
         expected = f"each of {', '.join(sorted(by_number, key=int))} once, joined by + and |"
         raise BadInput("factorization", got=factorization, expected=expected, where=where)
     return {"partition": [tuple(by_number[n] for n in part) for part in parts], "edges": edges, "globals": others}
+
+
+class RobotSolo:
+    """One robot, its whole observation read once and dealt out to the agents.
+
+    The same numbers as the package's own ``step``, for less: it builds each agent's observation joint by joint.
+
+    Except that Walker2d, Hopper and ManySegmentAnt clip velocities or forces in the robot's observation, and so here.
+
+    Args:
+        env: the package's parallel environment; only the robot below it is stepped.
+        limit: steps after which the robot's time limit cuts off.
+    """
+
+    gives = columns = ()
+
+    def __init__(self, env: Any, limit: int) -> None:
+        self._robot = env.single_agent_env
+        parts = [[joint.act_ids for joint in part] for part in env.agent_action_partitions]
+        reads = [np.asarray(env.observation_factorization[agent]) for agent in env.possible_agents]
+        size = int(self._robot.observation_space.shape[0])
+        width = max(len(read) for read in reads)
+        # state[size] is kept 0: what pads the shorter observations
+        self._read_AD = np.stack([np.pad(read, (0, width - len(read)), constant_values=size) for read in reads])
+        self._joints = np.concatenate(parts)
+        space = self._robot.action_space
+        self._middle, self._half = (space.low + space.high) / 2.0, (space.high - space.low) / 2.0
+        actions = tuple(ActionSpec(dims=len(part)) for part in parts)
+        self.team = TeamSpec(tuple(env.possible_agents), width, actions, state_dim=size, limit=limit)
+        self._own = self.team.dim_mask()
+        self._state, self._command = np.zeros(size + 1), np.zeros(len(self._joints))
+
+    def reset(self, seed: int) -> Seen:
+        """See ``Solo.reset``."""
+        return self._seen(self._robot.reset(seed=seed)[0], 0.0, fell=False, cut=False)
+
+    def step(self, action: np.ndarray) -> Seen:
+        """See ``Solo.step``."""
+        self._command[self._joints] = action[self._own]
+        state, reward, fell, cut, _ = self._robot.step(self._middle + self._half * self._command)
+        return self._seen(state, float(reward), fell=fell, cut=cut)
+
+    def render(self) -> np.ndarray | None:
+        """See ``Solo.render``."""
+        return self._robot.render() if self._robot.render_mode else None
+
+    def close(self) -> None:
+        """See ``Solo.close``."""
+        self._robot.close()
+
+    def _seen(self, state: np.ndarray, reward: float, *, fell: bool, cut: bool) -> Seen:
+        self._state[:-1] = state
+        return Seen(self._state[self._read_AD], reward, terminated=fell, truncated=cut, state=state)
