@@ -2,6 +2,7 @@
 # ruff: noqa: E501 - programs in one line
 
 import gzip
+import importlib.util
 import json
 from dataclasses import replace
 
@@ -9,7 +10,7 @@ import pytest
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, MissingExtra
-from evolvent.envs.text import program, program_sources
+from evolvent.envs.text import program
 from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import Problem
 from evolvent.envs.text.program_repair import Kinds
@@ -149,7 +150,7 @@ def test_a_file_that_is_none_and_a_missing_package_are_reported(tmp_path, monkey
     env = envs.load(f"program:codeio,folder={tmp_path}")
     with pytest.raises(BadInput, match="cannot be read"):
         env.tasks("train", 1, 0)
-    monkeypatch.setattr(program_sources.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(MissingExtra, match="reasoning-gym"):
         program.make("codeio")
 

@@ -62,17 +62,18 @@ class Tool:
     summary: str
 
 
+@dataclass(frozen=True)
 class Tools:
-    """Functions that a model may call; make it with ``tools``.
+    """Functions that a model may call; make it with ``tools``."""
 
-    Args:
-        known: by name.
-        timeout_s: seconds that a call may take.
-        characters: of a result that the model is shown.
-    """
-
-    def __init__(self, known: Mapping[str, Tool], *, timeout_s: float, characters: int) -> None:
-        self.known, self.timeout_s, self.characters = known, timeout_s, characters
+    known: Mapping[str, Tool]
+    """By name."""
+    timeout_s: float
+    """Seconds that a call may take."""
+    characters: int
+    """Of a result that the model is shown."""
+    max_turns: int
+    """Answers that may be given in all, the last one included."""
 
     @property
     def listing(self) -> str:
@@ -120,14 +121,15 @@ class Tools:
         return f"{text[: self.characters]} … (cut: {len(text):,} characters)", True
 
 
-def tools(functions: Any, where: str, *, timeout_s: Any, characters: Any) -> Tools:
-    """Functions as tools.
+def tools(functions: Any, where: str, *, timeout_s: Any, characters: Any, max_turns: Any) -> Tools:
+    """Functions as tools; the limits are those of ``Tools``.
 
     Args:
         functions: a list of plain or ``async def`` functions with type hints and a docstring.
         where: for errors.
-        timeout_s: seconds that a call may take.
-        characters: of a result that the model is shown.
+        timeout_s: above 0.
+        characters: above 0.
+        max_turns: 2 or more.
 
     Raises:
         BadInput: something that cannot be called by a line of text, and what is missing.
@@ -141,7 +143,12 @@ def tools(functions: Any, where: str, *, timeout_s: Any, characters: Any) -> Too
     known = {tool.name: tool for tool in made}
     if len(known) < len(made):
         raise BadInput("two tools of one name", got=[tool.name for tool in made], where=where)
-    return Tools(known, timeout_s=float(timeout_s), characters=int(characters))
+    if not isinstance(max_turns, int) or max_turns < 2:
+        expected = ">= 2"
+        raise BadInput(
+            "MAX_TURNS leaves no room for a call and an answer", got=max_turns, expected=expected, where=where
+        )
+    return Tools(known, float(timeout_s), int(characters), max_turns)
 
 
 # ------------------------------------------------------------------------------------------------ functions

@@ -51,17 +51,16 @@ class Analyst:
         database: ReadOnlyDatabase,
         house: ReadOnlyDatabase,
         *,
-        reviewer_answers: float,
-        reviewer_wrong: float,
+        reviewer: tuple[float, float],
         drifting: frozenset[str],
         drift_at: int,
         kinds: tuple[Kind, ...],
-        words: str = "short",
+        words: str,
     ) -> None:
         self._about, self._words = about, words
         self.instructions = about.instructions
         self._database, self._house = database, house
-        self._reviewer_answers, self._reviewer_wrong = reviewer_answers, reviewer_wrong
+        self._reviewer_answers, self._reviewer_wrong = reviewer
         self.drifting, self.drift_at, self.drifted = drifting, drift_at, False
         self.kinds = kinds
         self._task: Task | None = None
@@ -262,8 +261,7 @@ def make(
         about,
         ReadOnlyDatabase(path, time_limit_s, tables),
         ReadOnlyDatabase(path, _GOLD_TIME_LIMIT_S, tables),
-        reviewer_answers=reviewer_answers,
-        reviewer_wrong=reviewer_wrong,
+        reviewer=(reviewer_answers, reviewer_wrong),
         drifting=frozenset(drifting),
         drift_at=drift_at,
         kinds=drawn,

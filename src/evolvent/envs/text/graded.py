@@ -40,9 +40,9 @@ from evolvent.core.errors import BadInput
 from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
-from evolvent.envs.text import _tools
 from evolvent.envs.text._reward import Grade, Row
 from evolvent.envs.text._text import TextEnv, check_request, flat, known, playing
+from evolvent.envs.text._tools import Call, Tools, tools
 
 
 def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
@@ -67,8 +67,8 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
     least = _success(getattr(module, "SUCCESS", high), low, high, where)
     graded = Grade(grade, low, high, least, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where))
-    tools = _its_tools(module, where)
-    graded.check_takes(rows, where, calls=tools is not None)
+    its_tools = _its_tools(module, where)
+    graded.check_takes(rows, where, calls=its_tools is not None)
     return Graded(
         path.stem,
         rows,
@@ -77,8 +77,7 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
         instructions=getattr(module, "INSTRUCTIONS", ""),
         stop=_stops(getattr(module, "STOP", "\n"), where),
         max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where),
-        tools=tools,
-        max_turns=_max_turns(module, tools, where),
+        tools=its_tools,
     )
 
 
@@ -110,18 +109,16 @@ class Graded(TextEnv):
         instructions: str,
         stop: tuple[str, ...],
         max_tokens: int,
-        tools: _tools.Tools | None = None,
-        max_turns: int = 1,
+        tools: Tools | None = None,
     ) -> None:
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
         self.reward_range, self._grade = (grade.low, grade.high), grade
         self.waits = tools is not None or inspect.iscoroutinefunction(grade.function)
-        self._tools, self._max_turns = tools, max_turns
-        self._rows = rows
+        self._tools, self._rows = tools, rows
         self._split = {"heldout": sorted(held), "train": [i for i in range(len(rows)) if i not in held]}
         self._task: Task | None = None
-        self._calls: list[_tools.Call] = []
+        self._calls: list[Call] = []
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """Rows of a split in an order drawn by ``seed``; again from the start where there are fewer than ``n``."""
@@ -158,7 +155,7 @@ class Graded(TextEnv):
         playing(self._turn, self.name)
         assert self._task is not None
         line = self._tools.asked(action) if self._tools else ""
-        if self._tools and line and len(self._calls) < self._max_turns - 1:
+        if self._tools and line and len(self._calls) < self._tools.max_turns - 1:
             call = self._tools.call(line)
             self._calls.append(call)
             self._turn = Turn(call.shown, follows=True, info={"call": asdict(call)})
@@ -253,18 +250,12 @@ def _tokens(most: Any, where: str) -> int:
     return most
 
 
-def _its_tools(module: ModuleType, where: str) -> _tools.Tools | None:
+def _its_tools(module: ModuleType, where: str) -> Tools | None:
     if not hasattr(module, "TOOLS"):
         return None
-    limits = getattr(module, "TIMEOUT_S", 10.0), getattr(module, "MAX_RESULT", 500)
-    return _tools.tools(module.TOOLS, where, timeout_s=limits[0], characters=limits[1])
-
-
-def _max_turns(module: ModuleType, tools: _tools.Tools | None, where: str) -> int:
-    turns = getattr(module, "MAX_TURNS", 4)
-    if tools and (not isinstance(turns, int) or turns < 2):
-        raise BadInput("MAX_TURNS leaves no room for a call and an answer", got=turns, expected=">= 2", where=where)
-    return turns if tools else 1
+    limits = {"TIMEOUT_S": 10.0, "MAX_RESULT": 500, "MAX_TURNS": 4}
+    timeout_s, characters, turns = (getattr(module, name, default) for name, default in limits.items())
+    return tools(module.TOOLS, where, timeout_s=timeout_s, characters=characters, max_turns=turns)
 
 
 def _checked(rows: Any, where: str) -> list[Row]:

