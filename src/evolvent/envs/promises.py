@@ -155,60 +155,35 @@ def check_turn(turn: Any, where: str, promise: Promise) -> None:
     do = "return Turn(text, reward=…, success=…, terminated=True), with what is wanted of it"
     promise.holds(isinstance(turn, Turn), "not a turn", turn, "evolvent.core.protocols.Turn(observation, …)", where, do)
     for name, kind in _TURN.items():
-        value = getattr(turn, name)
+        value, is_one = getattr(turn, name), kind.__name__
         # bool of numpy is none: it cannot be written as JSON
-        do = f"{kind.__name__}(…)" if hasattr(value, "dtype") else ""
-        promise.holds(
-            isinstance(value, kind), f"{name} of a turn is no {kind.__name__}", repr(value), kind.__name__, where, do
-        )
+        do = f"{is_one}(…)" if hasattr(value, "dtype") else ""
+        promise.holds(isinstance(value, kind), f"{name} of a turn is no {is_one}", repr(value), is_one, where, do)
     do = "say what the agent sees; only the last turn of an attempt may say nothing"
     promise.holds(turn.done or turn.observation, "an empty observation", turn, "a text", where, do)
-    promise.holds(
-        is_number(turn.reward),
-        "a reward",
-        repr(turn.reward),
-        "a finite number",
-        where,
-        "float(…); where nobody can judge, Turn(…, valid=False) or raise EnvError: that attempt does not count",
-    )
-    promise.holds(
-        not (turn.terminated and turn.truncated), "terminated and truncated at once", turn, "one of them", where
-    )
-    promise.holds(
-        not turn.success or turn.done,
-        "success of an attempt that goes on",
-        turn,
-        "success at the end",
-        where,
-        "set terminated=True too",
-    )
+    do = "float(…); where nobody can judge, Turn(…, valid=False) or raise EnvError: that attempt does not count"
+    promise.holds(is_number(turn.reward), "a reward", repr(turn.reward), "a finite number", where, do)
+    both = turn.terminated and turn.truncated
+    promise.holds(not both, "terminated and truncated at once", turn, "one of them", where)
+    do, at_end = "set terminated=True too", turn.done or not turn.success
+    promise.holds(at_end, "success of an attempt that goes on", turn, "success at the end", where, do)
     for name in ("observation", "key"):
         promise.text(f"{name} of a turn", getattr(turn, name), where)
     commands = turn.admissible
-    fits = commands is None or (isinstance(commands, tuple) and all(isinstance(c, str) and c for c in commands))
-    promise.holds(fits, "admissible is no tuple of texts", repr(commands), "a tuple of texts, or None", where)
-    promise.holds(
-        turn.done or commands is None or len(commands) > 0,
-        "admissible is empty",
-        commands,
-        "at least one command, or None where any text is an action",
-        where,
-        "end the attempt where nothing can be done",
-    )
-    promise.holds(
-        commands is None or len(set(commands)) == len(commands),
-        "admissible repeats",
-        commands,
-        "each command once",
-        where,
-    )
+    if commands is not None:
+        fits = isinstance(commands, tuple) and all(isinstance(c, str) and c for c in commands)
+        promise.holds(fits, "admissible is no tuple of texts", repr(commands), "a tuple of texts, or None", where)
+        some = "at least one command, or None where any text is an action"
+        do = "end the attempt where nothing can be done"
+        promise.holds(turn.done or commands, "admissible is empty", commands, some, where, do)
+        once = len(set(commands)) == len(commands)
+        promise.holds(once, "admissible repeats", commands, "each command once", where)
 
 
 def check_begin(turn: Turn, where: str, promise: Promise) -> None:
     """An attempt goes on after ``reset``."""
-    promise.holds(
-        not turn.done and not turn.success, "an attempt that has ended at reset", turn, "a turn that goes on", where
-    )
+    goes_on = not turn.done and not turn.success
+    promise.holds(goes_on, "an attempt that has ended at reset", turn, "a turn that goes on", where)
 
 
 def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, promise: Promise) -> None:
@@ -216,53 +191,27 @@ def check_end(turn: Turn, total: float, bounds: Sequence[float], where: str, pro
     if not turn.valid:
         return
     low, high = bounds
-    promise.holds(
-        not math.isnan(inside(total, low, high)),
-        f"total reward outside {(low, high)}",
-        total,
-        "a sum of the rewards of one attempt within reward_range",
-        where,
-        "widen reward_range",
-    )
+    within, outside = not math.isnan(inside(total, low, high)), f"total reward outside {(low, high)}"
+    sums = "a sum of the rewards of one attempt within reward_range"
+    promise.holds(within, outside, total, sums, where, "widen reward_range")
     result = f"reward {total:g} in all, success={turn.success}"
-    promise.holds(
-        turn.success or not reaches(total, high),
-        "the highest reward, and no success",
-        result,
-        "success=True where it is right",
-        where,
-        "return Turn(…, success=True), or widen reward_range where more can be earned",
-    )
-    promise.holds(
-        not turn.success or not reaches(low, total),
-        "a success with the lowest reward",
-        result,
-        f"more than {low:g}",
-        where,
-        "return Turn(…, reward=…) where it is right: memories learn from rewards",
-    )
+    fits, right = turn.success or not reaches(total, high), "success=True where it is right"
+    do = "return Turn(…, success=True), or widen reward_range where more can be earned"
+    promise.holds(fits, "the highest reward, and no success", result, right, where, do)
+    fits = not turn.success or not reaches(low, total)
+    do = "return Turn(…, reward=…) where it is right: memories learn from rewards"
+    promise.holds(fits, "a success with the lowest reward", result, f"more than {low:g}", where, do)
 
 
 def check_correction(answer: Any, where: str, promise: Promise) -> None:
     """What a reviewer hands over is a ``Correction`` with a text, or ``None``."""
-    fits = answer is None or isinstance(answer, Correction)
-    promise.holds(
-        fits,
-        "the reviewer's answer is no Correction",
-        repr(answer),
-        "Correction or None",
-        where,
-        "return Correction(text) for a text",
-    )
-    promise.holds(
-        answer is None or (isinstance(answer.body, str) and bool(answer.body.strip())),
-        "a correction without body",
-        answer,
-        "a text, or None instead of a correction",
-        where,
-    )
-    if answer is not None:
-        promise.text("a correction", answer.body, where)
+    if answer is None:
+        return
+    fits, do = isinstance(answer, Correction), "return Correction(text) for a text"
+    promise.holds(fits, "the reviewer's answer is no Correction", repr(answer), "Correction or None", where, do)
+    says = isinstance(answer.body, str) and bool(answer.body.strip())
+    promise.holds(says, "a correction without body", answer, "a text, or None instead of a correction", where)
+    promise.text("a correction", answer.body, where)
 
 
 def is_number(value: object) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from evolvent.core.protocols import distinct
 from evolvent.envs.text import household
-from evolvent.envs.text._chores import Chores
+from evolvent.envs.text._house import Chores
 
 ENTERTAINED = (
     "walk to the chips",

@@ -11,9 +11,8 @@ import pytest
 from evolvent import envs
 from evolvent.core.errors import BadInput, MissingExtra
 from evolvent.envs.text import program
-from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import Problem
-from evolvent.envs.text.program_repair import Kinds
+from evolvent.envs.text.program_repair import Kinds, fails_here, line_labels
 from evolvent.envs.text.program_sources import Folder
 from evolvent.envs.text.program_tasks import BY_NAME, LONG
 from evolvent.sandbox import Case, NoSandbox

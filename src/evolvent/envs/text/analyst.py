@@ -18,14 +18,14 @@ from typing import Any
 
 from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.envs.text._text import check_request, known
 from evolvent.envs.text.analyst_baseball import BASEBALL
 from evolvent.envs.text.analyst_data import ensure_database
 from evolvent.envs.text.analyst_flights import FLIGHTS
 from evolvent.envs.text.analyst_kinds import VARIANTS, Database, Kind
-from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, Value, extract_query, same_rows
+from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, Value, cell, extract_query, same_rows
 
 DATABASES: Mapping[str, Database] = {"flights": FLIGHTS, "baseball": BASEBALL}
-SPLITS = ("train", "heldout")
 _GOLD_TIME_LIMIT_S = 60.0
 # Whether a question may be asked depends on the table of definitions and the one release of the data, nothing else;
 # so every world of a process shares what was found out.
@@ -75,10 +75,7 @@ class Analyst:
         Raises:
             BadInput: an unknown split, a negative ``n``, or more questions than there are.
         """
-        if split not in SPLITS:
-            raise BadInput("unknown split", got=split, expected=SPLITS, where="analyst.tasks")
-        if n < 0:
-            raise BadInput("a negative number of tasks", got=n, expected="0 or more", where="analyst.tasks")
+        check_request(split, n, "analyst.tasks")
         order = random.Random(f"analyst/{split}/{seed}/order")
         streams = {kind.name: self._questions(kind, split, seed) for kind in self.kinds}
         tasks: list[Task] = []
@@ -185,8 +182,8 @@ class Analyst:
         """What the house means by a kind of question at present, in words."""
         found = self._about.kind(kind)
         if found is None:
-            known = [known.name for known in self._about.kinds]
-            raise BadInput("unknown kind", got=kind, expected=closest(kind, known), where="analyst.definition")
+            kinds = [one.name for one in self._about.kinds]
+            raise BadInput("unknown kind", got=kind, expected=closest(kind, kinds), where="analyst.definition")
         return found.meaning_drift if self._variant(kind) == "drift" else found.meaning
 
     def _variant(self, kind: str) -> str:
@@ -249,10 +246,7 @@ def make(
             expected="time_limit_s > 0, drift_at >= 0",
             where="analyst",
         )
-    if database not in DATABASES:
-        raise BadInput(
-            "unknown database", got=database, expected=closest(database, DATABASES), where="analyst: database"
-        )
+    known(database, list(DATABASES), "database", "analyst: database")
     about = DATABASES[database]
     drawn = _drawn(about, kinds, words, seed)
     drifting = random.Random(f"analyst/drift/{seed}").sample([kind.name for kind in drawn], round(drift * len(drawn)))
@@ -304,15 +298,11 @@ def _substantial(rows: Rows) -> bool:
 def _outcome(result: Result, right: bool) -> str:
     if result.error:
         return f"The query failed: {result.error}."
-    shown = "; ".join(", ".join(_cell(value) for value in row) for row in result.rows[:3]) or "no rows"
+    shown = "; ".join(", ".join(cell(value) for value in row) for row in result.rows[:3]) or "no rows"
     return f"{'Right' if right else 'Not the right result'}: {shown}{' …' if len(result.rows) > 3 else ''}"
-
-
-def _cell(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
 
 
 def _plain(value: Value) -> int | float | str | None:
     if isinstance(value, str | bytes) or (isinstance(value, float) and not math.isfinite(value)):
-        return _cell(value)
+        return cell(value)
     return value

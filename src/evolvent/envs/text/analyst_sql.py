@@ -196,6 +196,11 @@ def extract_query(text: str) -> str:
     return "".join(parts).strip(" `")
 
 
+def cell(value: object) -> str:
+    """A value as it is shown."""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
+
+
 def same_rows(a: Iterable[Sequence[Value]], b: Iterable[Sequence[Value]], rel: float = 1e-4) -> bool:
     """Whether two results are equal: the order of rows and the names of columns do not matter.
 

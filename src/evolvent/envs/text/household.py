@@ -20,8 +20,7 @@ from dataclasses import replace
 
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Task, Turn
-from evolvent.envs.text._chores import Chores
-from evolvent.envs.text._house import ROOMS, Heating, Leisure, World
+from evolvent.envs.text._house import ROOMS, Chores, Heating, Leisure, World
 from evolvent.envs.text._text import TextEnv, check_limit, check_request, known, playing
 
 ITEMS = {

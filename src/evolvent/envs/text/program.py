@@ -30,9 +30,8 @@ from evolvent.envs.text._places import Place
 from evolvent.envs.text._text import TextEnv, flat, known, playing, unlabelled
 from evolvent.envs.text.program_answers import MOST_CHARS, extract, first_line
 from evolvent.envs.text.program_humaneval import HumanEval, checked, whole
-from evolvent.envs.text.program_lines import fails_here, line_labels
 from evolvent.envs.text.program_problems import OPEN, SHOWN, Generated, Problem, call, in_wheel, tests
-from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried
+from evolvent.envs.text.program_repair import Broken, Kinds, Predicted, Source, Tried, fails_here, line_labels
 from evolvent.envs.text.program_sources import CodeIO, Folder, Opened
 from evolvent.envs.text.program_tasks import BY_NAME, EASY, HOUSE, LONG
 from evolvent.sandbox import Limits, Sandbox, Verdict, judge
@@ -186,7 +185,7 @@ class Program(TextEnv):
     def line_labels(self, task: Task) -> list[tuple[str, int, bool]]:
         """Answers to ``task``, a line of each and whether that line is right: found by changing lines and running.
 
-        See ``program_lines.line_labels``. What a process reward model learns from (``openr --labels mutants``).
+        See ``program_repair.line_labels``. What a process reward model learns from (``openr --labels mutants``).
         """
         problem = self.problem(task)
         tried = _failing(lambda: _PLACE.enter(self))

@@ -29,7 +29,7 @@ def extract(answer: str, name: str = "") -> str:
     answer = unix(answer)[: 4 * MOST_CHARS]
     blocks = [dedent(block.strip("\n")).rstrip() for block in code_blocks(answer) if _BLOCK.search(block)]
     if blocks:
-        at = next((i for i, block in enumerate(blocks) if _before(block, name) is not None), 0)
+        at = next((i for i, block in enumerate(blocks) if _ahead(block, name)[0] is not None), 0)
         before = [block for block in blocks[:at] if _defines_only(block) and f"import {name}" not in block]
         return "\n\n".join([*before, blocks[at]])[:MOST_CHARS]
     begin = _BARE.search(answer.lstrip())
@@ -92,13 +92,8 @@ def _before_prose(text: str) -> str:
     return text
 
 
-def _before(source: str, name: str) -> list[ast.stmt] | None:
-    """What stands before the definition of ``name``; ``None`` where there is none, or it cannot be read."""
-    return _ahead(source, name)[0]
-
-
 def _ahead(source: str, name: str) -> tuple[list[ast.stmt] | None, int]:
-    """The same, and how many lines were read for it."""
+    """What stands before the definition of ``name``, and how many lines were read for it; ``None``: there is none."""
     tree, read = _parsed(source)
     body = tree.body if tree else []
     at = next((i for i, node in enumerate(body) if name in _defined(node)), None)

@@ -2,27 +2,34 @@
 
 A task is a program of a source and the number of a change (``sandbox.mutants``). A change counts where a hidden call
 fails and one that may be shown. Programs that come broken (QuixBugs) are asked for as they are. Also programs to
-predict: what does this one return?
+predict: what does this one return? And what a change of a line does, tried call by call, as labels of lines (PRLCoder).
 """
 
 from __future__ import annotations
 
+import copy
 import random
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
+from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task
-from evolvent.envs.text._text import check_request
+from evolvent.envs.text._text import check_request, named
 from evolvent.envs.text.program_problems import Problem, asked_for, call, split_of, tests
 from evolvent.envs.text.program_sources import CodeIO, Folder
 from evolvent.envs.text.program_tasks import BY_NAME, Kind
-from evolvent.sandbox.mutants import mutants, normal
+from evolvent.sandbox import Case
+from evolvent.sandbox.jail.values import same
+from evolvent.sandbox.mutants import mutants, normal, rewritten
 
 Tried = Callable[[str, Problem], list[bool]]
 """A changed program → which calls of the problem it fails."""
 _BROKEN: dict[str, dict[tuple[str, int], bool]] = {}
 """By where programs lie and by change: whether it breaks them, kept for the whole process."""
+_MOST_LINES = 20_000
 OBVIOUS = ("left out", "nothing returned")
 """Changes that are seen without reading: not asked for."""
 
@@ -72,18 +79,10 @@ class Broken:
             BadInput: none of the source's programs is fit.
         """
         check_request(split, n, f"{self.name}.tasks")
-        found: list[Task] = []
-        for task in self._drawn(split, seed):
-            if len(found) >= n:
-                break
-            found.append(task)
+        found = list(islice(self._drawn(split, seed), n))
         if n and not found:
             raise BadInput("no program of this split can be used", got=split, where=self.name)
-        for i in range(n - len(found)):
-            first = found[i]
-            again = 2 + int(first.id.partition("#")[2] or 1) - 1
-            found.append(replace(first, id=f"{first.id.partition('#')[0]}#{again}", repeats=first.id.partition("#")[0]))
-        return found
+        return named(islice(cycle(found), n), len(found))
 
     def _drawn(self, split: str, seed: int) -> Iterator[Task]:
         draw = random.Random(f"{self.name}/{split}/{seed}")
@@ -166,3 +165,52 @@ class Predicted(Broken):
 
 def _faults(problem: Problem) -> list[str]:
     return [mutant.source for mutant in mutants(normal(problem.source)) if mutant.what not in OBVIOUS]
+
+
+def line_labels(problem: Problem, fails: Callable[[str], list[bool]]) -> list[tuple[str, int, bool]]:
+    """Programs, the number of a line of each (empty ones not counted) and its label: does it behave with this line?
+
+    The lines of the right program are right; a line that was changed, or written in another way, is right where the
+    program with it passes all tests. Paper: PRLCoder. There a model is the teacher that changes a line; here the
+    changes are those of ``sandbox.mutants``.
+
+    Args:
+        problem: with its right program.
+        fails: a changed program → which of its calls fail.
+    """
+    source = normal(problem.source)
+    filled = [i for i, line in enumerate(source.splitlines()) if line.strip()]
+    rows = [(source, number, True) for number in range(len(filled))]
+    for mutant in (*rewritten(source), *mutants(source)):
+        rows.append((mutant.source, filled.index(mutant.line), not any(fails(mutant.source))))
+    return rows
+
+
+def fails_here(source: str, problem: Problem) -> list[bool]:
+    """Which calls a program fails that is ours but for a line that we changed; a loop without end is left."""
+    space: dict[str, Any] = {}
+    exec(source, space)
+    return [_other(space[problem.function], case) for case in problem.cases]
+
+
+def _other(function: Callable[..., Any], case: Case) -> bool:
+    """Whether a function of ours does not give the answer, within a number of lines."""
+    left = _MOST_LINES
+
+    def count(_frame: Any, _event: str, _value: Any) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise TimeoutError("too many lines")
+        return count
+
+    inputs, before = copy.deepcopy(case.inputs), sys.gettrace()
+    try:
+        sys.settrace(count)
+        try:
+            result = function(*inputs)
+        finally:
+            sys.settrace(before)
+        return not same(result, case.expected)
+    except (ArithmeticError, LookupError, TypeError, ValueError, NameError, TimeoutError, AttributeError):
+        return True

@@ -104,7 +104,7 @@ class ReasoningGym(TextEnv):
         self.name, self._generator, self._pool = f"reasoning_gym-{generator}", generator, pool
         self._span = _span(pool)
         examples = list(islice(self._draw(random.Random("examples")), 32))
-        if any(self._at(entry["number"])["question"] != entry["question"] for entry in examples[:8]):
+        if any(self._pool[entry["number"]]["question"] != entry["question"] for entry in examples[:8]):
             raise BadInput("a generator that does not repeat its questions", got=generator, where=_WHERE)
         if same is not None:
             _check_word_problems(examples, same)
@@ -146,7 +146,7 @@ class ReasoningGym(TextEnv):
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Ask the question of ``task``; ``seed`` changes nothing."""
-        self._entry = self._at(task.seed)
+        self._entry = self._pool[task.seed]
         self._turn = Turn(self._entry["question"])
         return self._turn
 
@@ -180,7 +180,7 @@ class ReasoningGym(TextEnv):
         while len(missed) < _MOST_MISSES:
             number = chance.randrange(self._span)
             try:
-                entry = self._at(number)
+                entry = self._pool[number]
             except ValueError as error:  # some generators give up on an index
                 missed.append(error)
                 continue
@@ -193,9 +193,6 @@ class ReasoningGym(TextEnv):
             where=self.name,
             do="widen settings=…",
         )
-
-    def _at(self, number: int) -> dict[str, Any]:
-        return self._pool[number]
 
 
 def _span(pool: Any) -> int:

@@ -25,7 +25,7 @@ from pathlib import Path
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Task, Turn
 from evolvent.envs.text._text import TextEnv, check_limit, check_request, is_done, named, playing, unlabelled
-from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, extract_query, same_rows
+from evolvent.envs.text.analyst_sql import ReadOnlyDatabase, Result, Rows, cell, extract_query, same_rows
 
 INSTRUCTIONS = """Answer questions with queries. Commands: tables, describe TABLE, a SELECT in one line, and done when
 the last result is the answer.
@@ -221,7 +221,7 @@ class Sql(TextEnv):
         self._last = self._database.run(extract_query(command))
         if self._last.error:
             return f"error: {self._last.error}", False
-        rows = [" | ".join(map(_cell, row)) for row in self._last.rows[:SHOWN]]
+        rows = [" | ".join(map(cell, row)) for row in self._last.rows[:SHOWN]]
         more = f" … ({len(self._last.rows)} rows)" if len(self._last.rows) > SHOWN else ""
         return ("; ".join(rows) or "no rows") + more, True
 
@@ -269,7 +269,3 @@ def _built() -> tempfile.TemporaryDirectory[str]:
 def _split(base: str, kind: str, constant: str) -> str:
     of: Sequence[str] = KINDS[kind]
     return "heldout" if (of.index(constant) + zlib.crc32(f"{base}/{kind}".encode())) % 3 == 0 else "train"
-
-
-def _cell(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
