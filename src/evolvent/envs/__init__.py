@@ -281,13 +281,9 @@ def _solo_of(spec: str) -> Any:
 def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
     names = members(protocol)
     if missing := [name for name in names if not hasattr(env, name)]:
-        raise BadInput(
-            f"not {what}",
-            got=f"{type(env).__name__} without {', '.join(missing)}",
-            expected=", ".join(names),
-            where=home,
-            do="`evolvent check env` says what else is expected of it",
-        )
+        got = f"{type(env).__name__} without {', '.join(missing)}"
+        do = "`evolvent check env` says what else is expected of it"
+        raise BadInput(f"not {what}", got=got, expected=", ".join(names), where=home, do=do)
 
 
 def _of_kind(spec: str, kind: str, where: str) -> Found:
@@ -421,12 +417,9 @@ def _bare(text: str, where: str) -> str:
 
 
 def _unbalanced(text: str, where: str) -> BadInput:
-    return BadInput(
-        "brackets do not match",
-        got=f"{text}: {text.count('[')} [ and {text.count(']')} ]",
-        expected="[ and ] around the whole value, as in NAME:[spread:n=3],key=value",
-        where=where,
-    )
+    got = f"{text}: {text.count('[')} [ and {text.count(']')} ]"
+    expected = "[ and ] around the whole value, as in NAME:[spread:n=3],key=value"
+    return BadInput("brackets do not match", got=got, expected=expected, where=where)
 
 
 def _type_of(default: object) -> Any:

@@ -130,13 +130,9 @@ def _only(module: ModuleType, at: Pointer, kind: str) -> str:
         return found[0]
     if found:
         do = f"name it: {' or '.join(f'{at.home}:{name}' for name in found)}"
-        raise BadInput(
-            "the file holds several environments",
-            got=f"{at.home} with {', '.join(found)}",
-            expected="one, or the name of one",
-            where=at.home,
-            do=do,
-        )
+        got = f"{at.home} with {', '.join(found)}"
+        expected = "one, or the name of one"
+        raise BadInput("the file holds several environments", got=got, expected=expected, where=at.home, do=do)
     turns = next((name for name in ("env", "raw_env") if hasattr(module, name)), "")
     there = outside.own_names(module) + [name for name in _REWARDED[:1] if hasattr(module, name)]
     raise BadInput(

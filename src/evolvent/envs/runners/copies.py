@@ -176,8 +176,5 @@ class Copies:
 
     def _check_agents(self, by_agent: Mapping[str, object]) -> None:
         if not by_agent.keys() <= self._index.keys():
-            raise EnvError(
-                "an environment changed its agents",
-                got=", ".join(sorted(map(str, by_agent))),
-                expected=", ".join(map(str, self._index)),
-            )
+            got = ", ".join(sorted(map(str, by_agent)))
+            raise EnvError("an environment changed its agents", got=got, expected=", ".join(map(str, self._index)))

@@ -52,12 +52,9 @@ def at_most(seconds: float, what: str, where: str) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
     if rung:
-        raise EnvError(
-            f"{what} did not return",
-            got=f"{seconds:g} s",
-            where=", ".join(filter(None, (where, rung[0]))),
-            do="mend the loop that never ends; where all copies together need longer: --step-s",
-        )
+        got = f"{seconds:g} s"
+        do = "mend the loop that never ends; where all copies together need longer: --step-s"
+        raise EnvError(f"{what} did not return", got=got, where=", ".join(filter(None, (where, rung[0]))), do=do)
 
 
 def _line(frame: FrameType | None) -> str:

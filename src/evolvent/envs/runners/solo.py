@@ -97,12 +97,9 @@ def action_spec(space: Any) -> ActionSpec:
     low = getattr(space, "low", None)
     if isinstance(low, np.ndarray) and np.isfinite(low).all() and np.isfinite(space.high).all():
         return ActionSpec(dims=low.size)
-    raise EnvError(
-        "an action space that is not supported",
-        got=repr(space),
-        expected="Discrete or a bounded Box",
-        do="number the combinations of a MultiDiscrete as one Discrete; give a Box without bounds some",
-    )
+    expected = "Discrete or a bounded Box"
+    do = "number the combinations of a MultiDiscrete as one Discrete; give a Box without bounds some"
+    raise EnvError("an action space that is not supported", got=repr(space), expected=expected, do=do)
 
 
 def team_of(

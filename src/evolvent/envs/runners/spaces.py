@@ -40,12 +40,8 @@ def row_of(space: Any, where: str) -> Row:
     for part, _ in _parts(space, None):
         _refuse_large(part, where)
         if not _shaped(part) and type(part).__name__ not in _CHOSEN:
-            raise EnvError(
-                "an observation space that is not supported",
-                got=repr(part),
-                where=where,
-                expected="Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these",
-            )
+            expected = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+            raise EnvError("an observation space that is not supported", got=repr(part), where=where, expected=expected)
     if _shaped(space):
         width, flat = math.prod(space.shape), _numbers
     else:
@@ -60,13 +56,9 @@ def row_of(space: Any, where: str) -> Row:
             return np.asarray(utils.flatten(space, seen))
 
     if width > LONGEST:
-        raise BadInput(
-            "an observation that is too long",
-            got=f"{width:,} numbers, {space!r}",
-            expected=f"at most {LONGEST:,}",
-            where=where,
-            do="show the agent less: what matters of it, or where it stands as numbers",
-        )
+        got = f"{width:,} numbers, {space!r}"
+        do = "show the agent less: what matters of it, or where it stands as numbers"
+        raise BadInput("an observation that is too long", got=got, expected=f"at most {LONGEST:,}", where=where, do=do)
 
     def row(seen: Any) -> np.ndarray:
         try:
@@ -74,12 +66,8 @@ def row_of(space: Any, where: str) -> Row:
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
             raise EnvError("an observation that is not in its space", got=seen, expected=space, where=where) from error
         if found.size != width:
-            raise EnvError(
-                "an observation of another size than its space",
-                got=f"{found.size} numbers",
-                expected=space,
-                where=where,
-            )
+            got = f"{found.size} numbers"
+            raise EnvError("an observation of another size than its space", got=got, expected=space, where=where)
         return found
 
     return Row(width, row)

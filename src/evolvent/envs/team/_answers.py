@@ -66,11 +66,8 @@ def complete(what: str, by_agent: Mapping[str, Any], agents: Collection[str]) ->
 def known(by_agent: Mapping[str, Any], agents: Collection[str]) -> None:
     """Nobody is in ``by_agent`` but ``agents``."""
     if not by_agent.keys() <= set(agents):
-        raise EnvError(
-            "an environment changed its agents",
-            got=", ".join(sorted(map(str, by_agent))),
-            expected=", ".join(map(str, agents)),
-        )
+        got = ", ".join(sorted(map(str, by_agent)))
+        raise EnvError("an environment changed its agents", got=got, expected=", ".join(map(str, agents)))
 
 
 def mask_of(given: Any, choices: int, agent: str) -> np.ndarray:

@@ -63,12 +63,9 @@ class ParallelSolo:
         obs, infos = started(self.env.reset(seed=seed))
         self._alive, self._success = [agent for agent in self._rows if agent in self._listed], {}
         if not self._alive:
-            raise EnvError(
-                "nobody is there after reset",
-                got=f"agents = {self._listed}",
-                expected=", ".join(map(str, self._rows)),
-                do="set self.agents = list(self.possible_agents) in reset",
-            )
+            expected = ", ".join(map(str, self._rows))
+            do = "set self.agents = list(self.possible_agents) in reset"
+            raise EnvError("nobody is there after reset", got=f"agents = {self._listed}", expected=expected, do=do)
         return self._seen(obs, infos, 0.0)
 
     def step(self, action: np.ndarray) -> Seen:

@@ -36,13 +36,9 @@ def checker(where: str) -> Callable[[str, str], bool]:
             )
         gold = math_verify.parse(right, parsing_timeout=SECONDS)
         if not gold:
-            raise BadInput(
-                "the right answer is no mathematics",
-                got=right,
-                expected="a number, an expression, a set, …",
-                where=where,
-                do="leave check=math_verify out: the world's own verifier",
-            )
+            expected = "a number, an expression, a set, …"
+            do = "leave check=math_verify out: the world's own verifier"
+            raise BadInput("the right answer is no mathematics", got=right, expected=expected, where=where, do=do)
         said = math_verify.parse(answer[-LONGEST:], parsing_timeout=SECONDS)
         return bool(said) and bool(math_verify.verify(gold, said, timeout_seconds=SECONDS))
 

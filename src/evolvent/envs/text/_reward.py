@@ -63,13 +63,8 @@ class Grade:
         if math.isnan(earned):
             expected = f"a number from {self.low:g} to {self.high:g}"
             expected = f"a list with {expected} for each completion" if self._lists else expected
-            raise EnvError(
-                "not a reward",
-                got=repr(value),
-                expected=expected,
-                where=where,
-                do="mend the function, or set REWARD_RANGE in its file",
-            )
+            do = "mend the function, or set REWARD_RANGE in its file"
+            raise EnvError("not a reward", got=repr(value), expected=expected, where=where, do=do)
         return earned
 
     @property

@@ -172,12 +172,8 @@ def _tool(function: Any, where: str) -> Tool:
                 "a tool with any number of arguments", got=str(parameter), expected="named ones", where=where
             )
         if parameter.annotation is parameter.empty:
-            raise BadInput(
-                "a tool's parameter without a type hint",
-                got=parameter.name,
-                where=where,
-                do="the model is shown the types, and calls are checked against them",
-            )
+            do = "the model is shown the types, and calls are checked against them"
+            raise BadInput("a tool's parameter without a type hint", got=parameter.name, where=where, do=do)
     only = list(signature.parameters.values())
     text = only[0].name if len(only) == 1 and only[0].annotation is str else ""
     return Tool(name, function, signature, text, summary)

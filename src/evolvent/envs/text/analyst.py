@@ -240,12 +240,8 @@ def make(
         if not 0.0 <= value <= 1.0:
             raise BadInput("not a share", got=value, expected="between 0 and 1", where=f"analyst: {option}")
     if not time_limit_s > 0 or drift_at < 0:
-        raise BadInput(
-            "a limit out of range",
-            got=(time_limit_s, drift_at),
-            expected="time_limit_s > 0, drift_at >= 0",
-            where="analyst",
-        )
+        expected = "time_limit_s > 0, drift_at >= 0"
+        raise BadInput("a limit out of range", got=(time_limit_s, drift_at), expected=expected, where="analyst")
     known(database, list(DATABASES), "database", "analyst: database")
     about = DATABASES[database]
     drawn = _drawn(about, kinds, words, seed)

@@ -125,12 +125,8 @@ class Graded(TextEnv):
         check_request(split, n, f"{self.name}.tasks")
         rows = list(self._split[split])
         if n and not rows:
-            raise BadInput(
-                "no prompts in this split",
-                got=split,
-                where=self.name,
-                do='give at least five different prompts, or some rows "split": "heldout"',
-            )
+            do = 'give at least five different prompts, or some rows "split": "heldout"'
+            raise BadInput("no prompts in this split", got=split, where=self.name, do=do)
         random.Random(seed).shuffle(rows)
         return [self._as_task(rows[i % len(rows)], split, i // len(rows)) for i in range(n)]
 
@@ -216,12 +212,9 @@ def _success(least: Any, low: float, high: float, where: str) -> float:
     """The reward from which an answer is right: more than the least there is, so that some can be wrong."""
     number = inside(float(least), low, high) if isinstance(least, numbers.Real) else math.nan
     if math.isnan(number) or reaches(low, number):
-        raise BadInput(
-            "no reward from which an answer is right",
-            got=f"SUCCESS = {least!r}",
-            where=where,
-            expected=f"a number above {low:g}, at most {high:g}",
-        )
+        got = f"SUCCESS = {least!r}"
+        expected = f"a number above {low:g}, at most {high:g}"
+        raise BadInput("no reward from which an answer is right", got=got, where=where, expected=expected)
     return number
 
 
@@ -235,12 +228,8 @@ def _stops(stop: Any, where: str) -> tuple[str, ...]:
     """One text that ends an answer, or several."""
     stops = (stop,) if isinstance(stop, str) else stop
     if not isinstance(stops, list | tuple) or not all(isinstance(one, str) and one for one in stops):
-        raise BadInput(
-            "nothing that ends an answer",
-            got=repr(stop),
-            where=where,
-            expected='STOP = "text", or several texts, none of them empty',
-        )
+        expected = 'STOP = "text", or several texts, none of them empty'
+        raise BadInput("nothing that ends an answer", got=repr(stop), where=where, expected=expected)
     return tuple(stops)
 
 
@@ -279,12 +268,8 @@ def _checked(rows: Any, where: str) -> list[Row]:
         for row in rows:
             split = row.get("split", "train")
             if splits.setdefault(flat(row["prompt"]), split) != split:
-                raise BadInput(
-                    "one prompt in both splits",
-                    got=row["prompt"][:100],
-                    where=where,
-                    expected="one of them: the model sees nothing else of a row",
-                )
+                expected = "one of them: the model sees nothing else of a row"
+                raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where, expected=expected)
     return rows
 
 

@@ -95,13 +95,9 @@ def find_compiler() -> Compiler:
 
 def no_compiler(got: str) -> EnvError:
     """The error where nothing compiles C."""
-    return EnvError(
-        "nothing compiles C here",
-        got=got,
-        expected="one that compiles the kernels",
-        where="kernels",
-        do=f"apt install gcc libc6-dev; or, without root and where no cc is on the path: {install('kernels')}",
-    )
+    expected = "one that compiles the kernels"
+    do = f"apt install gcc libc6-dev; or, without root and where no cc is on the path: {install('kernels')}"
+    return EnvError("nothing compiles C here", got=got, expected=expected, where="kernels", do=do)
 
 
 def extract(text: str) -> str:
