@@ -6,6 +6,7 @@ number of its attempt, so that the numbers are the same wherever the copies live
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -15,7 +16,7 @@ import numpy as np
 
 from evolvent.core.errors import EnvError
 from evolvent.core.seeding import seed_tree
-from evolvent.envs.runners.solo import Seen, Solo, foreign
+from evolvent.envs.runners.solo import Seen, Solo, foreign, known
 
 Columns = dict[str, np.ndarray]
 Layout = dict[str, tuple[tuple[int, ...], str]]
@@ -59,6 +60,11 @@ def layout_of(solo: Solo, n_envs: int) -> Layout:
     if team.parts:
         layout["part_BAR"] = ((B, A, len(team.parts)), "float32")
     return layout | {f"info:{name}": ((B,), "float32") for name in solo.columns}
+
+
+def shares(n_envs: int, workers: int) -> list[tuple[int, int]]:
+    """The first copy of each worker, and the first that is not its own."""
+    return list(itertools.pairwise(n_envs * i // workers for i in range(workers + 1)))
 
 
 class Copies:
@@ -143,7 +149,7 @@ class Copies:
         if isinstance(seen.obs, np.ndarray):
             row_AD[...] = seen.obs
             return
-        self._check_agents(seen.obs)
+        known(seen.obs, self._index)
         if len(seen.obs) < len(self._index):
             row_AD[...] = 0
         for agent, value in seen.obs.items():
@@ -168,13 +174,8 @@ class Copies:
         if not isinstance(reward, Mapping):
             row_A[...] = reward if isinstance(reward, float) else _number(reward)
             return
-        self._check_agents(reward)
+        known(reward, self._index)
         if len(reward) < len(self._index):
             row_A[...] = 0
         for agent, value in reward.items():
             row_A[self._index[agent]] = value if isinstance(value, float) else _number(value, agent)
-
-    def _check_agents(self, by_agent: Mapping[str, object]) -> None:
-        if not by_agent.keys() <= self._index.keys():
-            got = ", ".join(sorted(map(str, by_agent)))
-            raise EnvError("an environment changed its agents", got=got, expected=", ".join(map(str, self._index)))

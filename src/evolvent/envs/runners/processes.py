@@ -6,7 +6,6 @@ Workers are spawned, not forked, so that threads of torch or MuJoCo in the paren
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import multiprocessing
 import signal
@@ -20,7 +19,7 @@ from multiprocessing.shared_memory import SharedMemory
 import numpy as np
 
 from evolvent.core.errors import EnvError, EvolventError
-from evolvent.envs.runners.copies import Columns, Copies, Layout
+from evolvent.envs.runners.copies import Columns, Copies, Layout, shares
 from evolvent.envs.runners.solo import Solo
 
 _LINE = 64
@@ -33,8 +32,7 @@ class Processes:
     def __init__(self, make: Callable[[], Solo], layout: Layout, n_envs: int, workers: int) -> None:
         memory = SharedMemory(create=True, size=sum(_padded(shape, kind) for shape, kind in layout.values()))
         self.columns = _arrays(memory, layout)
-        bounds = [n_envs * i // workers for i in range(workers + 1)]
-        self._shares = list(itertools.pairwise(bounds))
+        self._shares = shares(n_envs, workers)
         self._pipes: list[Connection] = []
         self._workers: list[BaseProcess] = []
         self.close = weakref.finalize(self, _release, self._pipes, self._workers, memory, self.columns)

@@ -7,7 +7,6 @@ processes: worth it only where one machine has too few cores.
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import EnvError, missing_extra
-from evolvent.envs.runners.copies import Columns, Copies, Layout
+from evolvent.envs.runners.copies import Columns, Copies, Layout, shares
 from evolvent.envs.runners.processes import described
 from evolvent.envs.runners.solo import Solo
 
@@ -41,11 +40,15 @@ class RayActors:
         self._failures = failures
         cpus = ray.cluster_resources().get("CPU", 1.0)
         workers = workers or max(1, min(n_envs, int(cpus)))
-        bounds = [n_envs * i // workers for i in range(workers + 1)]
-        self._shares = list(itertools.pairwise(bounds))
+        self._shares = shares(n_envs, workers)
         self.columns: Columns = {name: np.zeros(shape, kind) for name, (shape, kind) in layout.items()}
         actor = ray.remote(num_cpus=min(1.0, cpus / workers), max_restarts=0)(Share)
-        self._actors: list[Any] = [actor.remote(make, _part(layout, end - first), first) for first, end in self._shares]
+        self._actors: list[Any] = [
+            actor.remote(
+                make, {name: ((end - first, *shape[1:]), kind) for name, (shape, kind) in layout.items()}, first
+            )
+            for first, end in self._shares
+        ]
         self._gather([share.reset.remote(0) for share in self._actors], _START_S)
 
     def reset(self, seed: int) -> None:
@@ -127,7 +130,3 @@ class Share:
             for name, array in self._columns.items()
             if name != "action" and (ended or not name.startswith("final"))
         }
-
-
-def _part(layout: Layout, n: int) -> Layout:
-    return {name: ((n, *shape[1:]), kind) for name, (shape, kind) in layout.items()}

@@ -86,6 +86,13 @@ def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
         raise EnvError(what, got=got, where=f"{where}; {line_of(error)}", do=do) from error
 
 
+def known(by_agent: Mapping[str, object], agents: Collection[str]) -> None:
+    """Nobody is in ``by_agent`` but ``agents``."""
+    if not by_agent.keys() <= set(agents):
+        got = ", ".join(sorted(map(str, by_agent)))
+        raise EnvError("an environment changed its agents", got=got, expected=", ".join(map(str, agents)))
+
+
 def action_spec(space: Any) -> ActionSpec:
     """What an action space of gymnasium allows: ``Discrete`` or a bounded ``Box``.
 

@@ -63,13 +63,6 @@ def complete(what: str, by_agent: Mapping[str, Any], agents: Collection[str]) ->
         raise EnvError(f"no {what} for an agent", got=list(by_agent), expected=missing)
 
 
-def known(by_agent: Mapping[str, Any], agents: Collection[str]) -> None:
-    """Nobody is in ``by_agent`` but ``agents``."""
-    if not by_agent.keys() <= set(agents):
-        got = ", ".join(sorted(map(str, by_agent)))
-        raise EnvError("an environment changed its agents", got=got, expected=", ".join(map(str, agents)))
-
-
 def mask_of(given: Any, choices: int, agent: str) -> np.ndarray:
     """The choices that are allowed, bool ``[N]``."""
     mask = np.asarray(given).reshape(-1)

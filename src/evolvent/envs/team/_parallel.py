@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.envs.runners.solo import Seen, native, team_of
+from evolvent.envs.runners.solo import Seen, known, native, team_of
 from evolvent.envs.runners.spaces import LONGEST, row_of
-from evolvent.envs.team._answers import READ, complete, known, mask_of, started, stepped, success_of
+from evolvent.envs.team._answers import READ, complete, mask_of, started, stepped, success_of
 
 _MASK = READ[0]
 

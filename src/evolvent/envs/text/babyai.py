@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import random
 import zlib
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -51,7 +50,8 @@ def make(variant: str = "GoToRedBallNoDists", *, long: bool = False, step_limit:
     import gymnasium
     import minigrid  # noqa: F401  (names its levels to gymnasium)
 
-    _silence(importlib.import_module("minigrid.envs.babyai.core.roomgrid_level"))
+    # the package prints which drawn worlds it rejects; redirecting stdout would take it from other threads too
+    vars(importlib.import_module("minigrid.envs.babyai.core.roomgrid_level"))["print"] = lambda *_: None
     ids = sorted(name for name in gymnasium.registry if name.startswith(("BabyAI-", "MiniGrid-")))
     names = {name.removeprefix("BabyAI-").rsplit("-v", 1)[0]: name for name in ids}  # the last version of each
     if variant not in names:
@@ -148,11 +148,6 @@ class BabyAI(TextEnv):
         if front is not None and front.type in self._tools:
             can.append(_TOGGLE)
         return can
-
-
-def _silence(module: ModuleType) -> None:
-    """The package prints which drawn worlds it rejects; redirecting stdout would take it from other threads too."""
-    vars(module)["print"] = lambda *_: None
 
 
 def _needs(world: Any) -> tuple[bool, tuple[str, ...]]:

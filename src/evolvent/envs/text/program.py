@@ -338,12 +338,9 @@ def judged(source: str, problem: Problem, place: Sandbox) -> Verdict:
 def _worked(names: Sequence[str]) -> str:
     """Worked examples in place of those of ``INSTRUCTIONS``."""
     asked = {name: f"{BY_NAME[name].head}: {BY_NAME[name].asks[0].replace('{n}', '1')}" for name in names}
-    shown = [f"Task: {asked[name]}\n{_examples(name)}\nProgram: {BY_NAME[name].source(1)}\n\n" for name in names]
+    calls = {name: "\n".join(call(name, case) for case in tests(name, 1)[:SHOWN]) for name in names}
+    shown = [f"Task: {asked[name]}\n{calls[name]}\nProgram: {BY_NAME[name].source(1)}\n\n" for name in names]
     return INSTRUCTIONS.partition("Task:")[0] + "".join(shown)
-
-
-def _examples(name: str) -> str:
-    return "\n".join(call(name, case) for case in tests(name, 1)[:SHOWN])
 
 
 def _broken(verdict: Verdict) -> bool:

@@ -169,7 +169,8 @@ class Folder(_Jailed):
             (self._path / part / f"{name}.py").read_text("utf-8")
             for part in ("correct_python_programs", "python_programs")
         )
-        rows = [json.loads(line) for line in self._lines(f"json_testcases/{name}.json")]
+        lines = (self._path / "json_testcases" / f"{name}.json").read_text("utf-8").splitlines()
+        rows = [json.loads(line) for line in lines if line.strip()]
         inputs = [tuple(row[0]) if isinstance(row[0], list) else (row[0],) for row in rows]
         found = self._problem(name, name, _docs(broken) or _docs(right), (right, broken), inputs)
         if found is None or name != "sqrt":
@@ -205,9 +206,6 @@ class Folder(_Jailed):
         if len(cases) < SHOWN + 2 or not (BEGIN.match(source) and BEGIN.match(broken or source)):
             return None
         return Problem(name, function, asked, divided(cases, name), source, broken, tolerance=CLOSE)
-
-    def _lines(self, name: str) -> list[str]:
-        return [line for line in (self._path / name).read_text("utf-8").splitlines() if line.strip()]
 
 
 @lru_cache(maxsize=4)

@@ -89,7 +89,8 @@ class TextWorld(TextEnv):
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Start ``task`` anew, compiling its game if need be. The world is deterministic: ``seed`` changes nothing."""
-        tw = _package()
+        import textworld as tw
+
         path = _compiled(self._game, self._settings, task.seed)
         with _quietly():
             if path != self._playing or self._world is None:
@@ -141,10 +142,6 @@ class TextWorld(TextEnv):
         return self._turn
 
 
-def _package() -> Any:
-    return importlib.import_module("textworld")  # the installed package of the same name as this file
-
-
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
     """Without the interpreter's warning that a generated game is none of its classics."""
@@ -155,7 +152,8 @@ def _quietly() -> Iterator[None]:
 
 def _compiled(game: str, settings: dict[str, int], seed: int) -> Path:
     """The compiled game, from the cache or made now; it appears there by rename, so never half-written."""
-    tw = _package()
+    import textworld as tw
+
     mark = hashlib.sha256(json.dumps([tw.__version__, game, settings], sort_keys=True).encode()).hexdigest()
     folder = cache_dir() / "textworld" / f"{game}-{mark[:10]}"
     path = folder / f"{seed}.z8"
