@@ -43,12 +43,7 @@ class RayActors:
         self._shares = shares(n_envs, workers)
         self.columns: Columns = {name: np.zeros(shape, kind) for name, (shape, kind) in layout.items()}
         actor = ray.remote(num_cpus=min(1.0, cpus / workers), max_restarts=0)(Share)
-        self._actors: list[Any] = [
-            actor.remote(
-                make, {name: ((end - first, *shape[1:]), kind) for name, (shape, kind) in layout.items()}, first
-            )
-            for first, end in self._shares
-        ]
+        self._actors: list[Any] = [actor.remote(make, layout, first, end) for first, end in self._shares]
         self._gather([share.reset.remote(0) for share in self._actors], _START_S)
 
     def reset(self, seed: int) -> None:
@@ -100,8 +95,8 @@ class RayActors:
 class Share:
     """What one actor holds; answers with its columns, or with the copy that failed and the traceback as text."""
 
-    def __init__(self, make: Callable[[], Solo], layout: Layout, first: int) -> None:
-        self._columns = {name: np.zeros(shape, kind) for name, (shape, kind) in layout.items()}
+    def __init__(self, make: Callable[[], Solo], layout: Layout, first: int, end: int) -> None:
+        self._columns = {name: np.zeros((end - first, *shape[1:]), kind) for name, (shape, kind) in layout.items()}
         self._first, self._make = first, make
         self._copies: Copies | None = None
 

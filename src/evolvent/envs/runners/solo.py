@@ -86,9 +86,9 @@ def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
         raise EnvError(what, got=got, where=f"{where}; {line_of(error)}", do=do) from error
 
 
-def known(by_agent: Mapping[str, object], agents: Collection[str]) -> None:
+def known(by_agent: Mapping[str, object], agents: Mapping[str, object]) -> None:
     """Nobody is in ``by_agent`` but ``agents``."""
-    if not by_agent.keys() <= set(agents):
+    if not by_agent.keys() <= agents.keys():
         got = ", ".join(sorted(map(str, by_agent)))
         raise EnvError("an environment changed its agents", got=got, expected=", ".join(map(str, agents)))
 
