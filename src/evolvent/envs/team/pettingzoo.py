@@ -127,13 +127,8 @@ def _module(name: str) -> ModuleType:
             if not full.startswith(err.name or "-"):  # found, but something that it needs is missing
                 do = f"pip install {err.name}, or the extra of pettingzoo that brings it"
                 raise EnvError("a package is missing", got=err.name, where=f"pettingzoo:{name}", do=do) from err
-    raise BadInput(
-        "no such environment",
-        got=name,
-        expected=closest(name, _known()),
-        where="pettingzoo",
-        do="for one of your own: the path of a .py file, or the name of a module that Python can import",
-    )
+    do = "for one of your own: the path of a .py file, or the name of a module that Python can import"
+    raise BadInput("no such environment", got=name, expected=closest(name, _known()), where="pettingzoo", do=do)
 
 
 def _known() -> list[str]:

@@ -46,19 +46,13 @@ class Grade:
         try:
             value = call_with_time_limit(lambda: self.function(*args, **named), self.timeout_s)
         except Overdue as error:
-            raise EnvError(
-                "the reward function took too long",
-                got=f"nothing within {self.timeout_s:g} s",
-                where=where,
-                do="give it a limit of its own, or set REWARD_TIMEOUT_S in its file",
-            ) from error
+            got = f"nothing within {self.timeout_s:g} s"
+            do = "give it a limit of its own, or set REWARD_TIMEOUT_S in its file"
+            raise EnvError("the reward function took too long", got=got, where=where, do=do) from error
         except (Exception, SystemExit, CancelledError) as error:
-            raise EnvError(
-                "the reward function failed",
-                got=f"{type(error).__name__}: {error}",
-                where=where,
-                do="let it return 0 for an answer that it cannot read",
-            ) from error
+            got = f"{type(error).__name__}: {error}"
+            do = "let it return 0 for an answer that it cannot read"
+            raise EnvError("the reward function failed", got=got, where=where, do=do) from error
         earned = inside(_number(value, self._lists), self.low, self.high)
         if math.isnan(earned):
             expected = f"a number from {self.low:g} to {self.high:g}"
