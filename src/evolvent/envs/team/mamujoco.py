@@ -87,9 +87,8 @@ def _split(package: Any, robot: str, factorization: str, where: str) -> dict[str
 class RobotSolo:
     """One robot, its whole observation read once and dealt out to the agents.
 
-    The same numbers as the package's own ``step``, for less: it builds each agent's observation joint by joint.
-
-    Except that Walker2d, Hopper and ManySegmentAnt clip velocities or forces in the robot's observation, and so here.
+    The same numbers as the package's own ``step``, for less: it builds each agent's observation joint by joint. Except
+    that Walker2d, Hopper and ManySegmentAnt clip velocities or forces in the robot's observation, and so here.
 
     Args:
         env: the package's parallel environment; only the robot below it is stepped.
