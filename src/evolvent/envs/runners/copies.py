@@ -16,7 +16,7 @@ import numpy as np
 
 from evolvent.core.errors import EnvError
 from evolvent.core.seeding import seed_tree
-from evolvent.envs.runners.solo import Seen, Solo, foreign, known
+from evolvent.envs.runners.solo import Seen, Solo, foreign, only_of
 
 Columns = dict[str, np.ndarray]
 Layout = dict[str, tuple[tuple[int, ...], str]]
@@ -149,7 +149,7 @@ class Copies:
         if isinstance(seen.obs, np.ndarray):
             row_AD[...] = seen.obs
             return
-        known(seen.obs, self._index)
+        only_of(seen.obs, self._index)
         if len(seen.obs) < len(self._index):
             row_AD[...] = 0
         for agent, value in seen.obs.items():
@@ -174,7 +174,7 @@ class Copies:
         if not isinstance(reward, Mapping):
             row_A[...] = reward if isinstance(reward, float) else _number(reward)
             return
-        known(reward, self._index)
+        only_of(reward, self._index)
         if len(reward) < len(self._index):
             row_A[...] = 0
         for agent, value in reward.items():

@@ -86,7 +86,7 @@ def foreign(what: str, where: str, do: str = "") -> Iterator[None]:
         raise EnvError(what, got=got, where=f"{where}; {line_of(error)}", do=do) from error
 
 
-def known(by_agent: Mapping[str, object], agents: Mapping[str, object]) -> None:
+def only_of(by_agent: Mapping[str, object], agents: Mapping[str, object]) -> None:
     """Nobody is in ``by_agent`` but ``agents``."""
     if not by_agent.keys() <= agents.keys():
         got = ", ".join(sorted(map(str, by_agent)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
-from evolvent.envs.runners.solo import Seen, known, native, team_of
+from evolvent.envs.runners.solo import Seen, native, only_of, team_of
 from evolvent.envs.runners.spaces import LONGEST, row_of
 from evolvent.envs.team._answers import READ, complete, mask_of, started, stepped, success_of
 
@@ -74,7 +74,7 @@ class ParallelSolo:
         actions = {agent: one for agent, one in self._native(action).items() if agent in self._listed}
         obs, reward, over, cut, infos = stepped(self.env.step(actions))
         for flags in (over, cut):
-            known(flags, self._rows)
+            only_of(flags, self._rows)
         complete("reward", reward, self._alive)
         before, out = self._alive, {agent for flags in (over, cut) for agent, is_so in flags.items() if is_so}
         self._alive = [agent for agent in before if agent in self._listed and agent not in out]
@@ -106,7 +106,7 @@ class ParallelSolo:
         cut: bool = False,
         last: list[str] | None = None,
     ) -> Seen:
-        known(obs, self._rows)
+        only_of(obs, self._rows)
         masks = {agent: obs[agent][_MASK] for agent in self._masked if agent in obs}
         if self._foreign:
             masks |= self._read(infos)
