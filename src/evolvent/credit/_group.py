@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -40,4 +40,15 @@ def to_steps(episodes: Sequence[Episode], rows: Sequence[int], adv: np.ndarray) 
     adv_E = np.full(len(episodes), np.nan)
     adv_E[rows] = adv
     ledger.set("step", adv_E[ledger.episode_index("step")])
+    return ledger
+
+
+def to_units(episodes: Sequence[Episode], level: str, rows: Sequence[int], parts: Iterable[np.ndarray]) -> Ledger:
+    """A ledger in which the units of row n carry ``parts[n]``, one number each; other episodes stay unscored."""
+    ledger = Ledger.for_episodes(episodes)
+    credit = np.full(ledger.size(level), np.nan)
+    starts = np.searchsorted(ledger.episode_index(level), np.array(rows, np.int64)).tolist()
+    for start, part in zip(starts, parts, strict=True):
+        credit[start : start + len(part)] = part
+    ledger.set(level, credit)
     return ledger

@@ -8,7 +8,7 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import labels, valid_rows
+from evolvent.credit._group import labels, to_units, valid_rows
 
 
 class Shared:
@@ -20,7 +20,7 @@ class Shared:
     Attributes:
         node_D: number of each decision's history with the decision, int64 ``[D]``.
         above_D: number of the history before it, int64 ``[D]``.
-        row_D: attempt of each decision, as a position among ``rows``; ``step_D``: which of its decisions.
+        row_D: attempt of each decision, as a position among ``rows``.
     """
 
     def __init__(self, episodes: Sequence[Episode]) -> None:
@@ -43,11 +43,12 @@ class Shared:
         counts = [episodes[i].n_steps for i in self.rows]
         self.node_D, self.above_D = np.array(node, np.int64), np.array(above, np.int64)
         self.row_D = np.repeat(np.arange(len(self.rows)), counts)
-        self.step_D = np.concatenate([np.arange(n) for n in counts] or [np.zeros(0, np.int64)])
 
     def mean(self, value_D: np.ndarray) -> np.ndarray:
         """The mean of a number over all attempts that made the same decision: float64 ``[D]``."""
-        return _mean(value_D, self.node_D)
+        if not len(value_D):
+            return value_D
+        return (np.bincount(self.node_D, value_D) / np.maximum(np.bincount(self.node_D), 1))[self.node_D]
 
     def others(self, value_D: np.ndarray) -> np.ndarray:
         """Its mean over the other attempts that stood in the same state, 0 where there is none: float64 ``[D]``."""
@@ -57,15 +58,5 @@ class Shared:
 
     def ledger(self, value_D: np.ndarray) -> Ledger:
         """One number for each decision, as step credit; invalid attempts are not scored."""
-        ledger = Ledger.for_episodes(self.episodes)
-        credit = np.full(ledger.size("step"), np.nan)
-        start = np.searchsorted(ledger.episode_index("step"), np.array(self.rows, np.int64))
-        credit[start[self.row_D] + self.step_D] = value_D
-        ledger.set("step", credit)
-        return ledger
-
-
-def _mean(value_D: np.ndarray, group_D: np.ndarray) -> np.ndarray:
-    if not len(value_D):
-        return value_D
-    return (np.bincount(group_D, value_D) / np.maximum(np.bincount(group_D), 1))[group_D]
+        ends = np.cumsum(np.bincount(self.row_D, minlength=len(self.rows)))[:-1]
+        return to_units(self.episodes, "step", self.rows, np.split(value_D, ends) if self.rows else [])

@@ -8,6 +8,7 @@ was cut off it is ``episode.final_value``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +21,18 @@ from evolvent.credit._group import valid_rows
 from evolvent.formulas.returns import gae
 
 Critic = Callable[[Episode], ArrayLike]
+
+
+@dataclass(frozen=True)
+class Gae:
+    """Settings of GAE over the units (tokens or decisions) of an attempt."""
+
+    critic: Critic | None = None
+    """Values before each unit ``[N]``, or ``[N + 1]`` with the one after the last; ``None`` = as recorded."""
+    gamma: float = 0.99
+    """Discount factor γ per step; where a rule tells tokens or agents of a turn apart, per action or turn."""
+    gae_lambda: float = 0.95
+    """λ of GAE from unit to unit: 1 = rewards only (Monte Carlo), 0 = one-step TD error of the critic."""
 
 
 def noted(episode: Episode, name: str, where: str) -> np.ndarray:
@@ -121,27 +134,32 @@ def _given(episode: Episode, critic: Critic, n: int, where: str) -> np.ndarray:
 def gae_ledger(
     episodes: Sequence[Episode],
     level: str,
-    values: Callable[[Episode], np.ndarray],
-    rewards: Callable[[Episode], np.ndarray],
-    discounts: Callable[[Episode], tuple[ArrayLike, ArrayLike]],
+    config: Gae,
+    where: str,
+    *,
+    rewards: Callable[[Episode], np.ndarray] | None = None,
+    discounts: Callable[[Episode], tuple[ArrayLike, ArrayLike]] | None = None,
 ) -> Ledger:
-    """GAE over the units of ``level`` of every valid episode, each with its own discount and λ.
-
-    The critic's target is its value plus the advantage, the lambda-return.
+    """GAE over the units of ``level`` of every valid episode; the critic's target, the lambda-return, is value plus it.
 
     Args:
         episodes: those to credit.
         level: "token" or "step".
-        values: ``[N + 1]`` of an episode with N units.
-        rewards: ``[N]``.
-        discounts: discount and λ from each unit to the next, ``[N]`` each, or one number for all.
+        config: critic, discount and λ.
+        where: the rule, as errors call it.
+        rewards: ``[N]`` of an episode with N units; ``None`` = those of its decisions, on their last tokens.
+        discounts: discount and λ from each unit to the next, ``[N]`` each; ``None`` = those of ``config``.
     """
+    tokens = level == "token"
     ledger = Ledger.for_episodes(episodes)
     spans, adv, value_N = units_of(ledger, level), *(np.full(ledger.size(level), np.nan) for _ in range(2))
     for i in valid_rows(episodes):
-        value, (gamma, gae_lambda) = values(episodes[i]), discounts(episodes[i])
+        e = episodes[i]
+        value = token_values(e, config.critic, where) if tokens else decision_values(e, config.critic, where)
+        gamma, gae_lambda = (config.gamma, config.gae_lambda) if discounts is None else discounts(e)
+        reward = rewards(e) if rewards is not None else token_rewards(e, where) if tokens else e.rewards_T
         # the value after the record is 0 or a bootstrap already, and nothing follows it
-        adv[spans[i]] = gae(rewards(episodes[i]), value[:-1], value[1:], gamma=gamma, gae_lambda=gae_lambda)
+        adv[spans[i]] = gae(reward, value[:-1], value[1:], gamma=gamma, gae_lambda=gae_lambda)
         value_N[spans[i]] = value[:-1]
     ledger.set(level, adv)
     ledger.targets[level] = adv + value_N
@@ -187,3 +205,32 @@ def _pooled(ledger: Ledger, column: Callable[[Episode], np.ndarray]) -> tuple[np
     valid = np.array([e.valid for e in ledger.episodes], dtype=np.bool_)
     rows = np.flatnonzero(valid[ledger.episode_index("token")])
     return rows, np.concatenate([np.zeros(0), *(column(e) for e in ledger.episodes if e.valid and e.n_tokens)])
+
+
+def turn_ends(episode: Episode, where: str) -> np.ndarray:
+    """Which decisions are the last of their turn: bool ``[T]``; the last of the record always is.
+
+    A turn is over before an agent decides again that has decided in it already. Where an agent may decide twice in a
+    turn, or may be absent from one, that rule cannot tell, and ``episode.turn_T`` says it, ascending.
+    """
+    turn_T = episode.turn_T
+    if (turn_T >= 0).any():
+        if (turn_T < 0).any() or (np.diff(turn_T) < 0).any():
+            raise BadInput(
+                "the turns of the decisions do not ascend",
+                got=turn_T.tolist(),
+                expected="0, 0, 1, … for every one",
+                where=f"{where}, episode {episode.id}",
+                do="set Episode.turn before each act()",
+            )
+    else:
+        seen: set[str] = set()
+        turn, turns = 0, list[int]()
+        for agent in episode.agents_T:
+            if agent in seen:
+                seen.clear()
+                turn += 1
+            seen.add(agent)
+            turns.append(turn)
+        turn_T = np.array(turns, dtype=np.int64)
+    return np.append(np.diff(turn_T) > 0, np.ones(min(1, episode.n_steps), np.bool_))

@@ -9,6 +9,10 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
+from evolvent.core.reward_kinds import rewards_of
+from evolvent.credit._group import labels, to_units, valid_rows
+from evolvent.formulas.baselines import group_mean
+from evolvent.formulas.returns import discounted
 
 
 def by_turn(episodes: Sequence[Episode], rows: Sequence[int], values: Callable[[Episode], np.ndarray]) -> np.ndarray:
@@ -21,13 +25,8 @@ def by_turn(episodes: Sequence[Episode], rows: Sequence[int], values: Callable[[
 
 def turns_to_ledger(episodes: Sequence[Episode], rows: Sequence[int], adv_NT: np.ndarray) -> Ledger:
     """A ledger in which step t of row n carries ``adv_NT[n, t]``; the steps of other episodes stay unscored."""
-    ledger = Ledger.for_episodes(episodes)
-    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
-    for row, i in enumerate(rows):
-        start = np.searchsorted(owner, i)
-        adv[start : start + episodes[i].n_steps] = adv_NT[row, : episodes[i].n_steps]
-    ledger.set("step", adv)
-    return ledger
+    parts = (adv_T[: episodes[i].n_steps] for i, adv_T in zip(rows, adv_NT, strict=True))
+    return to_units(episodes, "step", rows, parts)
 
 
 def trajectory_means(values_NT: np.ndarray, episodes: Sequence[Episode], rows: Sequence[int]) -> np.ndarray:
@@ -52,3 +51,13 @@ def lengths(episodes: Sequence[Episode], rows: Sequence[int], where: str) -> np.
                 do="record Episode.act(…, token_ids=…)",
             )
     return np.array([episodes[i].n_tokens for i in rows], dtype=np.float64)
+
+
+def refined_to_go(
+    episodes: Sequence[Episode], kind: str, weight: float, refine: Callable[[np.ndarray], np.ndarray]
+) -> Ledger:
+    """``G_t - mean_j G_{j,t}`` with ``G_t = sum_{k >= t} (r_k + weight refine(p)_k)``; what has ended counts 0."""
+    rows = valid_rows(episodes)
+    reward_NT = by_turn(episodes, rows, lambda e: e.rewards_T + weight * refine(rewards_of(e, kind)))
+    to_go_NT = discounted(reward_NT.T).T
+    return turns_to_ledger(episodes, rows, to_go_NT - group_mean(to_go_NT, labels(episodes, rows)))

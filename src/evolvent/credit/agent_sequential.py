@@ -25,16 +25,14 @@ argument that the backup of ``token_bad`` rests on: how many agents a workflow h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import decision_values, gae_ledger
-from evolvent.credit._turn_ends import turn_ends
+from evolvent.credit._tokens import Gae, gae_ledger, turn_ends
 
 LEVEL = "agent"
 UNBIASED = False
@@ -42,15 +40,9 @@ NEEDS = ("value",)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Gae):
     """Settings of MARFT's action-level advantage."""
 
-    critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each decision ``[T]``, or ``[T + 1]`` with the one after the last; ``None`` = as recorded."""
-    gamma: float = 0.99
-    """Discount factor per turn."""
-    gae_lambda: float = 0.95
-    """λ of GAE from decision to decision."""
     kappa: float = 1.0
     """Discount factor from agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
 
@@ -67,12 +59,10 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: values missing or not one for each decision, turns that do not fit, or a truncated episode without a
             final value.
     """
-    ledger = gae_ledger(
-        episodes,
-        "step",
-        lambda e: decision_values(e, config.critic, _WHERE),
-        lambda e: e.rewards_T,
-        lambda e: (np.where(turn_ends(e, _WHERE), config.gamma, config.kappa), config.gae_lambda),
-    )
+
+    def discounts(episode: Episode) -> tuple[np.ndarray, float]:
+        return np.where(turn_ends(episode, _WHERE), config.gamma, config.kappa), config.gae_lambda
+
+    ledger = gae_ledger(episodes, "step", config, _WHERE, discounts=discounts)
     ledger.project("step", LEVEL)
     return ledger

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._refined import refined_to_go
+from evolvent.credit._turns import refined_to_go
 from evolvent.formulas.process_rewards import delta_rewards
 
 LEVEL = "step"

@@ -19,14 +19,12 @@ Deviations: none; values have to be there, there is no silent V = 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import decision_values, gae_ledger
+from evolvent.credit._tokens import Gae, gae_ledger
 
 LEVEL = "step"
 UNBIASED = False
@@ -34,15 +32,8 @@ NEEDS = ("value",)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Gae):
     """Settings of GAE."""
-
-    critic: Callable[[Episode], ArrayLike] | None = None
-    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the last one's; ``None`` = as recorded."""
-    gamma: float = 0.99
-    """Discount factor per step."""
-    gae_lambda: float = 0.95
-    """λ of GAE: 1 = rewards only (Monte Carlo), 0 = one-step TD error of the critic."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True), (Config(gamma=1.0), False))
@@ -55,10 +46,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: no critic, a critic that returns another number of values, or a truncated episode without the value
             of its last observation.
     """
-    return gae_ledger(
-        episodes,
-        LEVEL,
-        lambda e: decision_values(e, config.critic, "credit.step_gae"),
-        lambda e: e.rewards_T,
-        lambda _: (config.gamma, config.gae_lambda),
-    )
+    return gae_ledger(episodes, LEVEL, config, "credit.step_gae")

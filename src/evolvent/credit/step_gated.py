@@ -28,7 +28,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import reward_total
 from evolvent.credit._group import labels, to_steps, valid_rows
-from evolvent.formulas.baselines import group_mean, group_std
+from evolvent.formulas.baselines import group_z
 from evolvent.formulas.process_rewards import gated_total
 
 LEVEL = "step"
@@ -65,8 +65,8 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: an attempt that lacks a kind of reward, or another number of gates than of levels.
     """
     rows = valid_rows(episodes)
-    group, total = labels(episodes, rows), np.array([_total(episodes[i], config) for i in rows], dtype=np.float64)
-    return to_steps(episodes, rows, (total - group_mean(total, group)) / (group_std(total, group, 1) + config.eps))
+    total = np.array([_total(episodes[i], config) for i in rows], dtype=np.float64)
+    return to_steps(episodes, rows, group_z(total, labels(episodes, rows), eps=config.eps))
 
 
 def _total(episode: Episode, config: Config) -> float:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import labels, to_steps, totals, valid_rows
-from evolvent.formulas.baselines import group_mean, group_std
+from evolvent.formulas.baselines import group_z
 
 LEVEL = "step"
 UNBIASED = False
@@ -47,6 +47,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: an attempt without a kind of reward that is asked for.
     """
     rows = valid_rows(episodes)
-    ret, group = totals(episodes, rows, config.kinds), labels(episodes, rows)
-    z = (ret - group_mean(ret, group)) / (group_std(ret, group, config.ddof) + config.eps)
-    return to_steps(episodes, rows, z)
+    ret = totals(episodes, rows, config.kinds)
+    return to_steps(episodes, rows, group_z(ret, labels(episodes, rows), ddof=config.ddof, eps=config.eps))

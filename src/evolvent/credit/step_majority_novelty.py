@@ -29,7 +29,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import labels, to_steps, valid_rows
-from evolvent.formulas.baselines import group_mean, group_std
+from evolvent.formulas.baselines import group_z
 from evolvent.formulas.novelty import majority_novelty_rewards
 
 LEVEL = "step"
@@ -78,8 +78,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             )
         vector = vector / np.maximum(np.linalg.norm(vector, axis=1, keepdims=True), 1e-12)
         reward[own] = majority_novelty_rewards([answers[row] for row in own], vector @ vector.T)
-    adv = (reward - group_mean(reward, group)) / (group_std(reward, group, 1) + config.eps)
-    return to_steps(episodes, rows, adv)
+    return to_steps(episodes, rows, group_z(reward, group, eps=config.eps))
 
 
 def _answer(episode: Episode) -> str | None:

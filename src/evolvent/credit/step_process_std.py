@@ -23,8 +23,8 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import labels, valid_rows
-from evolvent.formulas.baselines import group_mean, group_std
+from evolvent.credit._group import labels, to_units, valid_rows
+from evolvent.formulas.baselines import group_z
 
 LEVEL = "step"
 UNBIASED = False
@@ -48,17 +48,9 @@ CLAIMS = ((Config(scope="batch", to_go=False), False),)
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """Credit of every step of the valid episodes, in standard deviations."""
     rows = valid_rows(episodes)
-    ledger = Ledger.for_episodes(episodes)
-    credit = np.full(ledger.size("step"), np.nan)
-    reward = [episodes[i].rewards_T for i in rows]
-    sizes = [len(r) for r in reward]
-    flat = np.concatenate([np.zeros(0), *reward])
+    sizes = [episodes[i].n_steps for i in rows]
     names = labels(episodes, rows) if config.scope == "group" else [""] * len(rows)
     group = [name for name, n in zip(names, sizes, strict=True) for _ in range(n)]
-    z = (flat - group_mean(flat, group)) / (group_std(flat, group) + config.eps) if len(flat) else flat
-    parts = np.split(z, np.cumsum(sizes)[:-1]) if sizes else []
-    starts = np.searchsorted(ledger.episode_index("step"), np.array(rows, np.int64))
-    for start, part in zip(starts.tolist(), parts, strict=True):
-        credit[start : start + len(part)] = np.cumsum(part[::-1])[::-1] if config.to_go else part
-    ledger.set("step", credit)
-    return ledger
+    flat = np.concatenate([np.zeros(0), *(episodes[i].rewards_T for i in rows)])
+    parts = np.split(group_z(flat, group, ddof=0, eps=config.eps), np.cumsum(sizes)[:-1]) if rows else []
+    return to_units(episodes, LEVEL, rows, [np.cumsum(z[::-1])[::-1] for z in parts] if config.to_go else parts)

@@ -18,16 +18,15 @@ and broadcasts the difference to the others' mean over all turns; here the equat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of
-from evolvent.credit._tokens import decision_values, gae_ledger
+from evolvent.credit._tokens import Gae, gae_ledger
 from evolvent.formulas.process_rewards import progress_rewards
 
 LEVEL = "step"
@@ -36,17 +35,11 @@ NEEDS = ("value", "progress")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Gae):
     """Settings of SPA-RL's credit."""
 
-    critic: Callable[[Episode], ArrayLike] | None = None
-    """Values V(s_t) of an episode, ``[T]``, or ``[T + 1]`` with the value of the last observation."""
     weight: float = 0.5
     """Coefficient of the reward for an action that could be executed."""
-    gamma: float = 0.99
-    """Discount factor per step."""
-    gae_lambda: float = 0.95
-    """λ of GAE."""
     kind: str = "progress"
     """Kind of reward that holds the contributions."""
     executed: str = "executed"
@@ -66,10 +59,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             progress_rewards(reward, rewards_of(episode, config.executed), config.weight) if config.weight else reward
         )
 
-    return gae_ledger(
-        episodes,
-        LEVEL,
-        lambda e: decision_values(e, config.critic, "credit.step_progress"),
-        paid,
-        lambda _: (config.gamma, config.gae_lambda),
-    )
+    return gae_ledger(episodes, LEVEL, config, "credit.step_progress", rewards=paid)

@@ -15,11 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import valid_rows
+from evolvent.credit._group import to_units, valid_rows
 from evolvent.formulas.returns import discounted
 
 LEVEL = "step"
@@ -39,11 +37,6 @@ CLAIMS = ((Config(gamma=0.9), False),)
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """Credit of every step of the valid episodes, in units of reward."""
-    ledger = Ledger.for_episodes(episodes)
-    owner, adv = ledger.episode_index("step"), np.full(ledger.size("step"), np.nan)
-    for i in valid_rows(episodes):
-        adv[np.searchsorted(owner, i) : np.searchsorted(owner, i, "right")] = discounted(
-            episodes[i].rewards_T, gamma=config.gamma
-        )
-    ledger.set("step", adv)
-    return ledger
+    rows = valid_rows(episodes)
+    parts = [discounted(episodes[i].rewards_T, gamma=config.gamma) for i in rows]
+    return to_units(episodes, LEVEL, rows, parts)

@@ -27,7 +27,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import rewards_of, succeeded
 from evolvent.credit._group import labels, totals, valid_rows
 from evolvent.credit._turns import by_turn, turns_to_ledger
-from evolvent.formulas.baselines import group_mean, group_std
+from evolvent.formulas.baselines import group_mean, group_z
 from evolvent.formulas.process_rewards import thought_rewards
 
 LEVEL = "step"
@@ -63,6 +63,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         thought_T, q = thought_rewards(rewards_of(episodes[i], config.kind), float(solved[row]))
         if q.size:
             own_NT[row, : len(thought_T)], mean[row] = q[thought_T], q.mean()
-    outcome = (ret - group_mean(ret, group)) / (group_std(ret, group, 1) + config.eps)
-    adv_NT = outcome[:, None] + config.weight * (own_NT - group_mean(mean, group)[:, None])
+    adv_NT = group_z(ret, group, eps=config.eps)[:, None] + config.weight * (own_NT - group_mean(mean, group)[:, None])
     return turns_to_ledger(episodes, rows, adv_NT)

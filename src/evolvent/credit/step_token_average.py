@@ -25,7 +25,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.credit._group import labels, to_steps, totals, valid_rows
 from evolvent.credit._turns import lengths
-from evolvent.formulas.baselines import group_mean, group_std, weighted_mean
+from evolvent.formulas.baselines import group_mean, group_z, weighted_mean
 
 LEVEL = "step"
 UNBIASED = False
@@ -53,6 +53,5 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     size = lengths(episodes, rows, "credit.step_token_average")
     centred = ret - weighted_mean(ret, size, group)
     adv = centred / (np.sqrt(weighted_mean(centred**2, size, group)) + config.eps)
-    plain = (ret - group_mean(ret, group)) / (group_std(ret, group, 1) + config.eps)
     extreme = group_mean(np.abs(adv) >= config.limit, group) > 0.0
-    return to_steps(episodes, rows, np.where(extreme, plain, adv))
+    return to_steps(episodes, rows, np.where(extreme, group_z(ret, group, eps=config.eps), adv))

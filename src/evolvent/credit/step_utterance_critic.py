@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import valid_rows
-from evolvent.credit._tokens import first_tokens, noted, units_of
+from evolvent.credit._group import to_units, valid_rows
+from evolvent.credit._tokens import first_tokens, noted
 
 LEVEL = "step"
 UNBIASED = False
@@ -49,13 +49,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: notes missing, or critics that give other than ``[4, T]``.
     """
-    ledger = Ledger.for_episodes(episodes)
-    spans, adv = units_of(ledger, "step"), np.full(ledger.size("step"), np.nan)
-    for i in valid_rows(episodes):
-        q1, q2, v1, v2 = _judged(episodes[i], config)
-        adv[spans[i]] = np.minimum(q1, q2) - np.minimum(v1, v2)
-    ledger.set("step", adv)
-    return ledger
+    rows = valid_rows(episodes)
+    judged = [_judged(episodes[i], config) for i in rows]
+    return to_units(episodes, LEVEL, rows, [np.minimum(q1, q2) - np.minimum(v1, v2) for q1, q2, v1, v2 in judged])
 
 
 def _judged(episode: Episode, config: Config) -> np.ndarray:

@@ -24,15 +24,14 @@ decays with trace^n although discounting does not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import gae_ledger, last_tokens, token_rewards, token_values
+from evolvent.credit._tokens import Gae, gae_ledger, last_tokens
 
 LEVEL = "token"
 UNBIASED = False
@@ -40,15 +39,9 @@ NEEDS = ("value",)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Gae):
     """Settings of POAD's advantage (Overcooked in the paper's scripts; the other tasks have gamma 0.95)."""
 
-    critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
-    gamma: float = 0.99
-    """Discount factor per action."""
-    gae_lambda: float = 0.95
-    """λ of GAE from one action to the next."""
     gae_lambda_inside: float | None = None
     """λ of GAE between tokens of one action; ``None`` = ``gae_lambda``, as released."""
 
@@ -75,10 +68,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         last_K = last_tokens(episode, _WHERE)
         return np.where(last_K, config.gamma, 1.0), np.where(last_K, config.gae_lambda, inside)
 
-    return gae_ledger(
-        episodes,
-        LEVEL,
-        lambda e: token_values(e, config.critic, _WHERE),
-        lambda e: token_rewards(e, _WHERE),
-        discounts,
-    )
+    return gae_ledger(episodes, LEVEL, config, _WHERE, discounts=discounts)

@@ -26,15 +26,14 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import valid_rows
-from evolvent.credit._tokens import noted, units_of
+from evolvent.credit._group import to_units, valid_rows
+from evolvent.credit._tokens import noted
 from evolvent.credit.step_graded_outcome import grade_of
 from evolvent.formulas.execution_rewards import GRADES
 
 LEVEL = "token"
 UNBIASED = False
 NEEDS = ("greedy_q", "kind:compiles", "kind:runs", "kind:correct")
-_WHERE = "credit.token_conservative_bellman"
 
 
 @dataclass(frozen=True)
@@ -53,10 +52,10 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: no note ``greedy_q`` for every token, or an attempt that lacks one of the three kinds of reward.
     """
-    ledger = Ledger.for_episodes(episodes)
-    spans, target_K = units_of(ledger, LEVEL), np.full(ledger.size(LEVEL), np.nan)
-    for i in valid_rows(episodes):
-        ahead_K = config.gamma * noted(episodes[i], "greedy_q", _WHERE)[1:]
-        target_K[spans[i]] = np.append(ahead_K, grade_of(episodes[i], config.grades))
-    ledger.set(LEVEL, target_K)
-    return ledger
+    rows = valid_rows(episodes)
+    return to_units(episodes, LEVEL, rows, [_targets(episodes[i], config) for i in rows])
+
+
+def _targets(episode: Episode, config: Config) -> np.ndarray:
+    ahead_K = config.gamma * noted(episode, "greedy_q", "credit.token_conservative_bellman")[1:]
+    return np.append(ahead_K, grade_of(episode, config.grades))

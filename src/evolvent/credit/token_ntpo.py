@@ -18,14 +18,12 @@ Deviations: an attempt that was cut bootstraps and ends (see ``token_bad``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import gae_ledger, token_rewards, token_values
+from evolvent.credit._tokens import Gae, gae_ledger
 
 LEVEL = "token"
 UNBIASED = False
@@ -33,20 +31,12 @@ NEEDS = ("value",)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Gae):
     """Settings of the naive token-level advantage; those of ``token_bad`` with which it is compared."""
-
-    critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
-    gamma: float = 0.99
-    """Discount factor per token."""
-    gae_lambda: float = 0.95
-    """λ of GAE from token to token."""
 
 
 CLAIMS = ((Config(gamma=1.0, gae_lambda=1.0), True),)
 CLAIMS_EXACT_CRITIC = ((Config(gamma=1.0), True), (Config(gae_lambda=1.0), False))
-_WHERE = "credit.token_ntpo"
 
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
@@ -55,10 +45,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: as in ``token_bad``.
     """
-    return gae_ledger(
-        episodes,
-        LEVEL,
-        lambda e: token_values(e, config.critic, _WHERE),
-        lambda e: token_rewards(e, _WHERE),
-        lambda _: (config.gamma, config.gae_lambda),
-    )
+    return gae_ledger(episodes, LEVEL, config, "credit.token_ntpo")

@@ -21,16 +21,14 @@ Deviations: the released code discounts at every token; ``Config(kappa=0.99)`` i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._tokens import gae_ledger, last_tokens, token_rewards, token_values
-from evolvent.credit._turn_ends import turn_ends
+from evolvent.credit._tokens import Gae, gae_ledger, last_tokens, turn_ends
 
 LEVEL = "token"
 UNBIASED = False
@@ -38,15 +36,9 @@ NEEDS = ("value",)
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Gae):
     """Settings of MARFT's token-level advantage."""
 
-    critic: Callable[[Episode], ArrayLike] | None = None
-    """Values before each token ``[K]``, or ``[K + 1]`` with the one after the last; ``None`` = as recorded."""
-    gamma: float = 0.99
-    """Discount factor per turn."""
-    gae_lambda: float = 0.95
-    """λ of GAE from token to token."""
     kappa: float = 1.0
     """Discount factor from token to token and agent to agent inside a turn; 0.99 (gamma) is the released behaviour."""
 
@@ -69,10 +61,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         over_K[last_K] = turn_ends(episode, _WHERE)
         return np.where(over_K, config.gamma, config.kappa), config.gae_lambda
 
-    return gae_ledger(
-        episodes,
-        LEVEL,
-        lambda e: token_values(e, config.critic, _WHERE),
-        lambda e: token_rewards(e, _WHERE),
-        discounts,
-    )
+    return gae_ledger(episodes, LEVEL, config, _WHERE, discounts=discounts)

@@ -32,8 +32,8 @@ from numpy.typing import ArrayLike
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import valid_rows
-from evolvent.credit._tokens import final_value, last_tokens, noted, token_rewards, token_values, units_of
+from evolvent.credit._group import to_units, valid_rows
+from evolvent.credit._tokens import final_value, last_tokens, noted, token_rewards, token_values
 from evolvent.formulas.soft import soft_targets
 
 LEVEL = "token"
@@ -68,14 +68,13 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         BadInput: notes missing, values that do not fit, a decision without tokens, or a truncated episode without a
             final value.
     """
-    ledger = Ledger.for_episodes(episodes)
-    spans, target = units_of(ledger, LEVEL), np.full(ledger.size(LEVEL), np.nan)
-    for i in valid_rows(episodes):
-        e = episodes[i]
-        after_K = _soft_values(e, config)[1:]
-        target[spans[i]] = soft_targets(token_rewards(e, _WHERE), after_K, last_tokens(e, _WHERE), config.gamma)
-    ledger.set(LEVEL, target)
-    return ledger
+    rows = valid_rows(episodes)
+    return to_units(episodes, LEVEL, rows, [_targets(episodes[i], config) for i in rows])
+
+
+def _targets(episode: Episode, config: Config) -> np.ndarray:
+    after_K, last_K = _soft_values(episode, config)[1:], last_tokens(episode, _WHERE)
+    return soft_targets(token_rewards(episode, _WHERE), after_K, last_K, config.gamma)
 
 
 def _soft_values(episode: Episode, config: Config) -> np.ndarray:

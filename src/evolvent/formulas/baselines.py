@@ -41,6 +41,11 @@ def group_std(x_N: ArrayLike, group: Sequence[object] | None = None, ddof: int =
     return np.sqrt(spread)[label]
 
 
+def group_z(x_N: ArrayLike, group: Sequence[object] | None = None, *, ddof: int = 1, eps: float = 1e-6) -> np.ndarray:
+    """``(x - mean) / (std + eps)`` of each member in its group."""
+    return (np.asarray(x_N, dtype=np.float64) - group_mean(x_N, group)) / (group_std(x_N, group, ddof) + eps)
+
+
 def weighted_mean(
     x_N: ArrayLike, weight_N: ArrayLike, group: Sequence[object] | None = None, *, without_own: bool = False
 ) -> np.ndarray:
