@@ -7,8 +7,7 @@ agent i is that of agent i + 1, which has seen what i wrote. For the i-th of n d
     i = n:  d = r_{t,n} + gamma V_{t+1,1} - V_{t,n}          A_{t,n} = d + gamma lambda A_{t+1,1}
 
 so every agent's advantage is conditional on the actions of those before it (the sequential decomposition of the team's
-advantage).
-A turn ends before an agent decides again that has already decided in it, or where ``episode.turn_T``, the
+advantage). A turn ends before an agent decides again that has already decided in it, or where ``episode.turn_T``, the
 number of the turn of every decision, says so; with kappa = gamma it makes no difference where turns end.
 
 Biased by default: gamma < 1, and trace < 1 lets the critic's errors in (cosine 0.994 to 0.9999 with an arbitrary critic

@@ -8,10 +8,9 @@ Paper: Feng et al. 2025 (*Group-in-Group Policy Optimization*, arXiv 2505.10978)
     G_{i,t}   = sum_{k >= t} gamma^(k-t) r_{i,k}
 
 A state is what an agent was shown since the decision before, word for word. Where a state is met by one attempt only,
-the step has no credit of its own. Biased through both divisions and the discount (cosine 0.86 to 0.97 on five random
-tasks of the exact test, groups of three); without them (``scale = False, gamma = 1``) still a little (0.98 to 0.995),
-because how much of the own return remains in a mean depends on how many met the state. The group is the episodes with
-one ``group`` (or task).
+the step has no credit of its own. Biased through both divisions and the discount (cosine 0.86 to 0.97 in the exact
+test); without them (``scale = False, gamma = 1``) still a little (0.98 to 0.995), because how much of the own return
+remains in a mean depends on how many met the state.
 
 Deviations: an attempt that meets a state several times counts once in its mean and std, with the mean of its returns
 there; the paper takes every visit for a member, which lets attempts that go in circles count more. Penalties for

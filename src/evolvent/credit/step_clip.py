@@ -6,10 +6,9 @@ Paper: Gao et al. 2024 (*On Designing Effective RL Reward at Training Time*, arX
     G_t = sum_{k >= t} (r_k + weight q_k)              A_t = G_t - mean_j G_{j,t}     (ended attempts count 0)
 
 The scores p of a process reward model stand in the record as the kind ``process`` (``core.reward_kinds``). Biased
-against the return, since they are paid besides it (cosine -0.47 to 0.86 on five random tasks of the exact test, groups
-of three, where scores are arbitrary); with ``weight = 0`` unbiased up to scale. The sum of q is at most 0, which makes
-short attempts safe: choose ``eta`` so low that most steps pay nothing, or use ``step_delta``. The group is the
-episodes with one ``group`` (or task).
+against the return, since they are paid besides it (cosine -0.47 to 0.86 in the exact test, where scores are arbitrary);
+with ``weight = 0`` unbiased up to scale. The sum of q is at most 0, which makes short attempts safe: choose ``eta`` so
+low that most steps pay nothing, or use ``step_delta``.
 
 Deviations: the paper adds the refined scores to the success reward in PPO, with a critic; here the mean of the group at
 the same turn is the baseline. Its eta and weight were not readable.

@@ -7,9 +7,8 @@ Paper: Gao et al. 2024 (*On Designing Effective RL Reward at Training Time*, arX
 
 The scores p of a process reward model stand in the record as the kind ``process`` (``core.reward_kinds``). Whatever an
 attempt does after step t, all it ever gets for it from the scores is p_t: a thousand good-looking steps are worth one.
-Biased against the return unless the scores are 0, since they are paid besides it (cosine -0.18 to 0.92 on five random
-tasks of the exact test, groups of three, where scores are arbitrary); with ``weight = 0`` unbiased up to scale. The
-group is the episodes with one ``group`` (or task).
+Biased against the return unless the scores are 0, since they are paid besides it (cosine -0.18 to 0.92 in the exact
+test, where scores are arbitrary); with ``weight = 0`` unbiased up to scale.
 
 Deviations: the paper adds the refined scores to the success reward in PPO, with a critic; here the mean of the group at
 the same turn is the baseline. Its weight was not readable.

@@ -6,9 +6,9 @@ Paper: Yang et al. 2024, ACECode (arXiv 2412.17264): a reward without training, 
     A_i = r_i - mean_{j != i} r_j                                  for every step of attempt i
 
 A wrong program never earns more than a right one, however slow. Biased against the return as far as it pays for other
-things (cosine -0.41 to 0.75 on five random tasks of the exact test, groups of three, where the kinds of reward have
-nothing to do with it). Reads the kinds ``compiles``, ``correct`` and ``ratio`` (t_ref / t, ``core.reward_kinds``) of
-the last decision; the world ``kernels`` pays them. The group is the episodes with one ``group`` (or task).
+things (cosine -0.41 to 0.75 in the exact test, where the kinds of reward have nothing to do with it). Reads the kinds
+``compiles``, ``correct`` and ``ratio`` (t_ref / t, ``core.reward_kinds``) of the last decision; the world ``kernels``
+pays them.
 
 Deviations: the paper's reward of a right program is 0.5 + 0.5 min(t_ref / t, ...) by what is quoted of it; we could not
 read where it is cut, nor what a wrong program gets, so this form is ours: a gain and a loss of time count alike. The

@@ -6,8 +6,8 @@ Paper: Li et al. 2025 (*In-the-Flow Agentic System Optimization*, AgentFlow, arX
 
 Each turn of the planner becomes a training sample of its own, with the query and a snapshot of the memory for a prompt;
 all of them share the outcome. Biased like ``step_group_std``, whose advantage this is (same figures in the exact test,
-in which everybody learns). The decisions of other agents are not scored. The group is the episodes with one ``group``
-(or task); an attempt without others, or a group of equal returns, gets 0.
+in which everybody learns). The decisions of other agents are not scored. An attempt without others, or a group of equal
+returns, gets 0.
 
 Deviations: mean and standard deviation are over attempts. The released trainer takes them over turns that share a
 query, so that long attempts count more often: with R = (1, 0) and 3 and 1 turns ±0.5 becomes (0.25, -0.75).

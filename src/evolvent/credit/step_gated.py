@@ -5,11 +5,10 @@ Paper: Gated Reward Accumulation for long-horizon agents (arXiv 2508.10548).
     R = R_out + 1[R_out > gate] sum_t r^low_t
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        for every step of attempt i
 
-Summed without the gate, immediate rewards (form, use of tools, a critic of steps) are farmed and the outcome
-forgotten. Here for a chain: the return of the attempt comes first, then each entry of ``levels`` in turn, a sum of
-kinds of reward (``core.reward_kinds``); ``gates[k]`` has to be exceeded for level k + 1 to count. Biased by the
-division, and as far as the lower levels are not part of the return (cosine 0.63 to 0.96 on five random tasks of the
-exact test, groups of three, where they are arbitrary). The group is the episodes with one ``group`` (or task); an
+Summed without the gate, immediate rewards (form, use of tools, a critic of steps) are farmed and the outcome forgotten.
+Here for a chain: the return of the attempt comes first, then each entry of ``levels`` in turn, a sum of kinds of reward
+(``core.reward_kinds``); ``gates[k]`` has to be exceeded for level k + 1 to count. Biased by the division, and as far as
+the lower levels are not part of the return (cosine 0.63 to 0.96 in the exact test, where they are arbitrary). An
 attempt without others, or a group of equal sums, gets 0.
 
 Deviations: the chain is ours, with one level it is the paper's rule.

@@ -6,11 +6,10 @@ Paper: Le et al. 2022, CodeRL (arXiv 2207.01780), eq. of the reward and of the r
     A_i = r_i - baseline                                           for every step of attempt i
 
 Where hardly any attempt is right, attempts that fail still differ, so there is something to learn. Biased against the
-return as far as the grades are not what it pays for (cosine -0.72 to 0.63 on five random tasks of the exact test,
-groups of three, where the kinds of reward have nothing to do with it); against its own grades it is as unbiased as
-``step_leave_one_out``.
-The kinds ``compiles`` and ``runs`` say how far it came, ``correct`` whether all tests pass (``core.reward_kinds``), of
-the last decision where each has one. The group is the episodes with one ``group`` (or task).
+return as far as the grades are not what it pays for (cosine -0.72 to 0.63 in the exact test, where the kinds of reward
+have nothing to do with it); against its own grades it is as unbiased as ``step_leave_one_out``. The kinds ``compiles``
+and ``runs`` say how far it came, ``correct`` whether all tests pass (``core.reward_kinds``), of the last decision where
+each has one.
 
 Deviations: the baseline is the mean grade of the other attempts, not the grade of a greedy one: it costs no attempt and
 is unbiased too. With the weights of the critic it is ``token_outcome_critic``.

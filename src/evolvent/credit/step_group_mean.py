@@ -5,8 +5,7 @@ Paper: Liu et al. 2025 (*Understanding R1-Zero-like training*, arXiv 2503.20783)
     A_i = R_i - 1/G sum_j R_j        for every step of attempt i
 
 Unbiased up to scale: the own return in the baseline shrinks the expected gradient by exactly (G-1)/G, in no other
-direction, so the learning rate repairs it as long as all groups have one size. The group is the episodes with one
-``group`` (or task); an attempt without others gets 0.
+direction, so the learning rate repairs it as long as all groups have one size. An attempt without others gets 0.
 
 Deviations: none in the advantage; how tokens are averaged belongs to the learner.
 """

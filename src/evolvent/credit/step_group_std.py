@@ -5,10 +5,9 @@ Paper: Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300), outcome supervision.
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        for every step of attempt i
 
 Biased: dividing by a spread that depends on the attempt's own return changes the *direction* of the expected gradient
-(cosine 0.89 to 0.98 on five random tasks of the exact test, groups of three), which no learning rate repairs; groups
-with little spread (nearly solved, nearly hopeless) are weighted up. In return, rewards of any scale work with one
-learning rate. The group is the episodes with one ``group`` (or task); an attempt without others, or a group of equal
-returns, gets 0.
+(cosine 0.89 to 0.98 in the exact test), which no learning rate repairs; groups with little spread (nearly solved,
+nearly hopeless) are weighted up. In return, rewards of any scale work with one learning rate. An attempt without
+others, or a group of equal returns, gets 0.
 
 Deviations: the paper does not say which std; the sample one (ddof 1) and eps 1e-6 are what released trainers use.
 """

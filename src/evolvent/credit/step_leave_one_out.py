@@ -5,8 +5,7 @@ Paper: Kool et al. 2019 (*Buy 4 REINFORCE samples, get a baseline for free*); Ah
     A_i = R_i - 1/(G-1) sum_{j != i} R_j        for every step of attempt i
 
 Unbiased: the others were drawn independently of attempt i, so their mean is a baseline that does not depend on its
-actions. The group is the episodes with one ``group`` (or task); an attempt without others keeps its whole return
-(baseline 0).
+actions. An attempt without others keeps its whole return (baseline 0).
 
 LOOP (Chen et al. 2025, arXiv 2502.01600) leaves out attempts whose advantage is small: ``drop_below=0.01``. That is
 biased as far as what it drops does not average out.

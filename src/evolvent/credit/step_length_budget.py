@@ -5,11 +5,10 @@ Paper: Lyu et al. 2025 (*Hierarchical Budget Policy Optimization*, arXiv 2507.15
     R_i = beta cos(pi max(n, b) / 2L) - alpha max(n - b, 0)   if correct, else 0      n tokens, budget b
     A_i = (mean of R over the attempts with budget b  -  beta cos(pi b / 2L)) + (R_i - mean R) / std R
 
-The attempts at a task are sampled under several budgets. The first part compares a budget with what it could have
-paid, the second all attempts with one another (ddof 1; 0 in a group of equal rewards). Biased against the return,
-which it does not maximise: it pays for brevity (cosine 0.22 to 0.94 on five random tasks of the exact test, groups of
-three). An attempt says ``budget_tokens``; it is correct when its environment says so, or when
-its return is above ``correct_above``. The group is the episodes with one ``group`` (or task).
+The attempts at a task are sampled under several budgets. The first part compares a budget with what it could have paid,
+the second all attempts with one another (ddof 1; 0 in a group of equal rewards). Biased against the return, which it
+does not maximise: it pays for brevity (cosine 0.22 to 0.94 in the exact test). An attempt says ``budget_tokens``; it is
+correct when its environment says so, or when its return is above ``correct_above``.
 
 Deviations: none known.
 """

@@ -6,9 +6,8 @@ Paper: Hao et al. 2025 (*On-Policy RL with Optimal Reward Baseline*, arXiv 2505.
 
 The baseline of least variance weighs returns with the squared length of the score; if every token contributes alike,
 that is the number of tokens. Biased: the own return has a weight that depends on the own actions (cosine 0.98 to 0.99
-on five random tasks of the exact test, groups of three). With ``without_own`` the baseline is made of the other
-attempts only and exact. The group is the episodes with one ``group`` (or task); an attempt without others gets 0, or
-keeps its whole return with ``without_own``.
+in the exact test). With ``without_own`` the baseline is made of the other attempts only and exact. An attempt without
+others gets 0, or keeps its whole return with ``without_own``.
 
 Deviations: ``without_own`` is ours and off.
 """

@@ -9,9 +9,9 @@ B attempts are given, M of them in groups that all earned the same: these have n
 would shrink with their number. Unbiased up to scale for one group at a time; over a batch the factor depends on which
 groups happened to differ, so there it is not. Pools over all it is given.
 
-Deviations: without any group that differs the credit is 0 (released: divided by a small number). Sampling until a
-share of the groups differs (.6 in the paper's best run) belongs to the loop. verl's ``gpg`` has B over the number of
-rewards that are not 0 instead.
+Deviations: without any group that differs the credit is 0 (released: divided by a small number). Sampling until a share
+of the groups differs (.6 in the paper's best run) belongs to the loop. verl's ``gpg`` has B over the number of rewards
+that are not 0 instead.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ Paper: Trinity-RFT, Pan et al. 2025 (arXiv 2505.17826), online policy mirror des
 
     A_i = R_i - tau log( 1/G sum_j exp(R_j / tau) )        for every step of attempt i
 
-That baseline is the group's estimate of the value of the policy that mirror descent aims at, ``pi exp(R / tau)``:
-large tau gives the mean, small tau the maximum. Biased as an on-policy gradient: the own return enters the baseline,
-and not linearly (cosine 0.93 to 0.995 on five random tasks of the exact test, groups of three). The group is the
-episodes with one ``group`` (or task); an attempt without others gets 0.
+That baseline is the group's estimate of the value of the policy that mirror descent aims at, ``pi exp(R / tau)``: large
+tau gives the mean, small tau the maximum. Biased as an on-policy gradient: the own return enters the baseline, and not
+linearly (cosine 0.93 to 0.995 in the exact test). An attempt without others gets 0.
 
 Deviations: none in the advantage; the factor 1 / (1 + tau) of OPMD's loss belongs to the learner.
 """

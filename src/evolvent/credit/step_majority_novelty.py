@@ -6,10 +6,9 @@ Paper: Zhou et al. 2025 (*Evolving Language Models without Labels*, arXiv 2509.1
     R_i in [0.5, 1] for the majority answer, [-1, -0.5] for any other, by u inside the class; -1 without an answer
     A_i = (R_i - mean_j R_j) / (std_j R_j + eps)        for every step of attempt i
 
-The majority stands in for the truth; novelty keeps the answers that agree from becoming one. Biased against the
-return, which it never looks at (cosine -0.68 to 0.42 on five random tasks of the exact test, groups of three, where
-answers are arbitrary). An attempt says its ``answer``: a text, empty where none could be read. Its
-reasoning is the text of its decisions. The group is the episodes with one ``group`` (or task); an attempt without
+The majority stands in for the truth; novelty keeps the answers that agree from becoming one. Biased against the return,
+which it never looks at (cosine -0.68 to 0.42 in the exact test, where answers are arbitrary). An attempt says its
+``answer``: a text, empty where none could be read. Its reasoning is the text of its decisions. An attempt without
 others gets 0.
 
 Deviations: of equally frequent answers the first in the alphabet is the majority; a lone member's class mean is its

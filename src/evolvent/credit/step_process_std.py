@@ -7,8 +7,7 @@ Paper: Shao et al. 2024 (DeepSeekMath, arXiv 2402.03300), process supervision; W
     A_t  = sum_{k >= t} r~_k   (to_go)           or  A_t = r~_t
 
 Biased: the spread depends on the rewards themselves, and the mean over steps includes a decision's own reward; as coded
-a step is paid for itself alone, whatever follows from it. The group is the episodes with one
-``group`` (or task).
+a step is paid for itself alone, whatever follows from it.
 
 Deviations: none.
 """

@@ -5,12 +5,12 @@ Paper: Wang et al. 2025 (SPA-RL, *Stepwise Progress Attribution*, arXiv 2505.207
     r'_t = c_t + weight executed_t
     A_t  = sum_k (gamma lambda)^k delta_{t+k}          delta_t = r'_t + gamma V(s_{t+1}) - V(s_t)
 
-The estimator gives each turn a contribution c_t and is trained so that they add up to the outcome, ``(sum_t c_t -
-R)²`` (``formulas.process_rewards.progress_loss``). The record carries them as the kind ``progress``, and as the kind
+The estimator gives each turn a contribution c_t and is trained so that they add up to the outcome, ``(sum_t c_t - R)²``
+(``formulas.process_rewards.progress_loss``). The record carries them as the kind ``progress``, and as the kind
 ``executed`` whether the action could be carried out, 1 or 0 (``core.reward_kinds``). The task's own reward is not paid
 besides: it is in the contributions. Biased unless they equal what really earned it: with c = r, ``weight = 0`` and
-``gamma = lambda = 1`` it is exact, with arbitrary contributions anything (cosine -0.26 to 0.94 on five random tasks of
-the exact test, groups of three). Needs no group.
+``gamma = lambda = 1`` it is exact, with arbitrary contributions anything (cosine -0.26 to 0.94 in the exact test).
+Needs no group.
 
 Deviations: the released code weighs contributions with the number of turns left, which leaves the last turn nothing,
 and broadcasts the difference to the others' mean over all turns; here the equations. gamma and trace are PPO's.

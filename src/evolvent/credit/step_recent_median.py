@@ -4,10 +4,10 @@ Paper: Qin et al. 2025 (*Learn the Ropes, Then Trust the Wins*, SPEAR, arXiv 250
 
     A_i = max(0, R_i - median of the mean returns of recent groups)        for every step of attempt i
 
-Attempts are replayed after the policy has moved on; the means of the groups seen since (``recent``, the last 10240)
-say whether what was good then would still stand out, and what no longer does is dropped: credit 0. Biased by design:
-only what went well is imitated (cosine 0.83 to 0.99 on five random tasks of the exact test, groups of three). Without
-``recent`` the median is the mean of the attempt's own group, so that an attempt alone gets 0.
+Attempts are replayed after the policy has moved on; the means of the groups seen since (``recent``, the last 10240) say
+whether what was good then would still stand out, and what no longer does is dropped: credit 0. Biased by design: only
+what went well is imitated (cosine 0.83 to 0.99 in the exact test). Without ``recent`` the median is the mean of the
+attempt's own group, so that an attempt alone gets 0.
 
 Deviations: none in the advantage; which attempts are kept for replay, and for how long, belongs to the loop.
 """

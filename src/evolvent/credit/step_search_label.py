@@ -8,7 +8,6 @@ Paper: Luo et al. 2024 (OmegaPRM, arXiv 2406.06592); labels as in OpenR (arXiv 2
 
 An attempt comes right where its return is above ``right``. Biased as credit: a label knows no probabilities, so a step
 that was lucky is paid like the others at the same place. It is what a process reward model is trained on.
-The group is the episodes with one ``group`` (or task).
 
 Deviations: OmegaPRM samples behind a step when the bisection comes to it; here the record is read, and the step of an
 attempt that shares it with no other has that attempt's outcome.

@@ -7,8 +7,7 @@ Source: what a search backs up (Coulom 2006; Kocsis & Szepesvari 2006), as credi
 
 Unbiased where the attempts are independent samples: attempts that share a decision share its gradient, so the mean
 moves credit only between equal terms of the sum. Attempts that a search chose by their value are not independent: the
-rule then says what the tree found, which is more than the policy would. The group is the episodes with one ``group``
-(or task).
+rule then says what the tree found, which is more than the policy would.
 
 Deviations: none; without a shared decision it is reward to go (``step_return_to_go``).
 """

@@ -5,8 +5,8 @@ Source: our own; leave-one-out (Kool et al. 2019) at every state that several at
     A_t = mean over j that made decision t of [ G_{j,t} - mean over the others k in the same state of G_{k,t} ]
 
 Unbiased where the attempts are independent samples: the others' returns do not depend on the decision that is judged.
-Who stands alone in a state keeps the whole reward to go (baseline 0). The group is the episodes with one ``group`` (or
-task); for attempts that part at the first decision it is leave-one-out with reward to go.
+Who stands alone in a state keeps the whole reward to go (baseline 0). For attempts that part at the first decision it
+is leave-one-out with reward to go.
 
 Deviations: none. Attempts that a search chose by their value are not independent.
 """

@@ -6,8 +6,8 @@ Paper: Arnal et al. 2025 (*Asymmetric REINFORCE for off-Policy Reinforcement Lea
 
 A baseline under the mean pushes successes up more than it pushes failures down. On policy that changes nothing in
 expectation: like the group mean it is unbiased up to scale, exactly (G-1)/G, since a constant is a baseline too. Off
-policy, with stale data, it is what keeps the policy from being driven away from everything it used to do. The group is
-the episodes with one ``group`` (or task); an attempt without others gets ``-shift``.
+policy, with stale data, it is what keeps the policy from being driven away from everything it used to do. An attempt
+without others gets ``-shift``.
 
 Deviations: for an attempt without others a released trainer takes 0 for the mean, here its own return is the mean.
 """

@@ -7,10 +7,9 @@ Paper: VeRPO (arXiv 2601.03525), dense verifiable rewards for code in several tu
     A_t = (R^traj - mean R^traj) + beta (R^turn_t - mean R^turn)                      no division by std
 
 Turns carry their tests as kinds of reward named ``test:…``, 1 where passed (``core.reward_kinds``); all attempts of a
-group the same ones. Biased against the return as far as tests are not what it pays for, and because gamma^T is paid
-for ending early (cosine 0.84 to 0.98 on five random tasks of the exact test, groups of three, where tests are
-arbitrary); with ``beta = 0, gamma = 1`` it is ``step_group_mean``. The group is the episodes with one ``group`` (or
-task); an attempt without others is compared with itself.
+group the same ones. Biased against the return as far as tests are not what it pays for, and because gamma^T is paid for
+ending early (cosine 0.84 to 0.98 in the exact test, where tests are arbitrary); with ``beta = 0, gamma = 1`` it is
+``step_group_mean``. An attempt without others is compared with itself.
 
 Deviations: alpha, width, beta and gamma were not readable, the defaults are ours. ``rho_j`` is the share of *attempts*
 whose last turn passes, and the mean turn reward is over attempts of their mean turn: no attempt counts more for its

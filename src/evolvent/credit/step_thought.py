@@ -9,8 +9,7 @@ The equations are ours:
 
 Merging takes away the profit of splitting one thought into many steps. Verdicts stand in the record as the kind
 ``verdict`` (``core.reward_kinds``), above 0 for good. Biased, by the division and by the verdicts (cosine 0.80 to 0.98
-on five random tasks of the exact test, groups of three, where they are arbitrary). The group is the episodes with one
-``group`` (or task); mean q is over attempts of their mean thought.
+in the exact test, where they are arbitrary). Mean q is over attempts of their mean thought.
 
 Deviations: see above. The off-policy correction belongs to the learner.
 """

@@ -7,9 +7,8 @@ Paper: Liu et al. 2025 (*From Uniform to Heterogeneous*, arXiv 2509.16591), toke
 
 With a loss that averages over tokens this makes the advantages of a group sum to zero as they are used. Where any |A|
 of a group reaches ``limit`` (one short success among long failures), the group falls back to ``step_group_std``.
-Biased, for both reasons that bias its parts: the own length in the mean, the own return in the std (cosine 0.78 to
-0.99 on five random tasks of the exact test, groups of three). The group is the episodes with one ``group`` (or task);
-an attempt without others, or a group of equal returns, gets 0.
+Biased, for both reasons that bias its parts: the own length in the mean, the own return in the std (cosine 0.78 to 0.99
+in the exact test). An attempt without others, or a group of equal returns, gets 0.
 
 Deviations: none here; HAPO's redistribution of the advantage by entropy is a token rule of its own.
 """

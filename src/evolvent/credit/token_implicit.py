@@ -11,7 +11,7 @@ end| of the batch, as in the released code, but not below what rounding alone ma
 ``beta (log pi_phi - log pi_old)`` against the other tokens of the group; that is ours.
 
 Biased: what pi_phi likes is added to what was earned (cosine 0.84 to 0.996 in the exact test with an arbitrary pi_phi);
-alpha = 0 is unbiased. The group is the episodes with one ``group`` (or task); the scale pools over all that are given.
+alpha = 0 is unbiased. The scale pools over all that are given.
 
 Needs ``episode.notes["prm_logp"]`` and ``["policy_logp"]``, log pi_phi and log pi_old of the sampled tokens, computed
 alike: the sampler's own rounding would be taken for reward (``runs.language.notes``).

@@ -6,8 +6,7 @@ Paper: Le et al. 2022, CodeRL (arXiv 2207.01780).
 
 Tokens that give the outcome away carry its credit; grades and baseline are those of ``step_graded_outcome``, which this
 is where p = 1 everywhere. Biased: the grades are not the return, and p_k depends on what came after the token (cosine
--0.63 to 0.56 on ten random tasks of the exact test, where kinds and p have nothing to do with the return). The group is
-the episodes with one ``group`` (or task).
+-0.63 to 0.56 on ten random tasks of the exact test, where kinds and p have nothing to do with the return).
 
 Needs ``notes["outcome_p"]`` of every token, and the kinds ``compiles``, ``runs`` and ``correct``.
 
