@@ -9,10 +9,9 @@ from evolvent.core.errors import BadInput
 from evolvent.formulas.entropy import redistributed as redistributed_K
 from evolvent.formulas.entropy import relative_entropy
 from evolvent.learn.tokens import keep, surrogates
-from evolvent.learn.tokens.adaptive_clip import adaptive_bounds, redistributed
 from evolvent.learn.tokens.objective import Objective
-from evolvent.learn.tokens.ratios import approx_kl, log_ratios, ratios, segment_mean
-from evolvent.learn.tokens.regularisers import kl
+from evolvent.learn.tokens.ratios import approx_kl, kl, log_ratios, ratios, segment_mean
+from evolvent.learn.tokens.surrogates import adaptive_bounds, redistributed
 from evolvent.learn.tokens.units import Units
 from evolvent.learn.tokens.weights import token_weights
 

@@ -7,7 +7,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.credit import token_guided
 from evolvent.learn.critics.soft_q import polyak, soft_optimum, soft_q_actor, soft_q_critic, soft_value
-from evolvent.learn.preference import losses as pair_losses
+from evolvent.learn.preference import objective as pair_losses
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.units import Units
 

@@ -103,7 +103,7 @@ evaluate = partial(evaluate_team, Config, played)
 
 def seen_by_critics(config: Config, view: View) -> Tensor:
     """Observations ``[B, A, D]``, with the agents' numbers where these are asked for."""
-    from evolvent.models.team.ids import with_ids
+    from evolvent.models.team.sizes import with_ids
 
     return with_ids(view.obs) if config.ids else view.obs
 

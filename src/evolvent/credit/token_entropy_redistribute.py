@@ -19,7 +19,7 @@ Needs ``episode.notes["entropy"]``.
 
 Deviations: the released code divides log-entropies below the pivot by their own minimum, so that certain tokens get a
 positive h; this is the equation, ``Config(released=True)`` the code (which changes nothing before the first update).
-HAPO's temperature and clip belong to sampler and loss (``learn.tokens.adaptive_clip``).
+HAPO's temperature and clip belong to sampler and loss (``learn.tokens.surrogates``).
 """
 
 from __future__ import annotations

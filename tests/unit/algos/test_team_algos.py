@@ -10,8 +10,8 @@ import torch
 from evolvent.algos import happo, hatrpo
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.optimal_baseline import score_norms
 from evolvent.learn.team.ppo import improve_together
-from evolvent.learn.team.score_norms import score_norms
 from evolvent.models.team.actors import Actors, Perceptron
 
 torch.set_num_threads(1)

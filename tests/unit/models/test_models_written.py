@@ -9,10 +9,9 @@ from evolvent import models
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.protocols import cut
 from evolvent.models.sampling import log_normaliser, sample
-from evolvent.models.served.context import choose, common_prefix
+from evolvent.models.served.context import Trie, choose, common_prefix
 from evolvent.models.served.grammar import schema_grammar
 from evolvent.models.served.scripted import Scripted
-from evolvent.models.served.trie import Trie
 from evolvent.testing.model import check_model
 
 

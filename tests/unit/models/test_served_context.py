@@ -7,8 +7,7 @@ import pytest
 
 from evolvent.core.errors import ModelError
 from evolvent.models.served import context as served
-from evolvent.models.served.context import Context
-from evolvent.models.served.trie import Trie
+from evolvent.models.served.context import Context, Trie
 
 VOCAB = 8
 

@@ -35,8 +35,8 @@ from torch import Tensor, nn
 from evolvent.core.episode import Episode
 from evolvent.core.errors import ModelError
 from evolvent.core.ledger import Ledger
-from evolvent.learn.critics.frozen_head import fit, new_head
-from evolvent.learn.critics.token import token_rows
+from evolvent.learn.critics.frozen_head import new_head
+from evolvent.learn.critics.token import fit, token_rows
 from evolvent.models.language.model import LanguageModel, Row
 
 NUMBERS = 1 << 24  # of one piece, over positions and tokens
@@ -149,13 +149,11 @@ class DuelingQ:
         loss = fit(
             loss_of,
             known,
-            self.first,
             self.first_optimizer,
-            epochs=1,
-            minibatches=minibatches,
-            grad_clip=self.settings.grad_clip,
-            generator=generator,
+            (1, minibatches),
+            generator,
             name="the value of states",
+            grad_clip=self.settings.grad_clip,
         )
         return {"value_loss": loss}
 

@@ -36,7 +36,8 @@ from torch import Tensor
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import last_reward
 from evolvent.formulas.execution_rewards import GRADES, outcome_class
-from evolvent.learn.critics.frozen_head import FrozenHead, fit, states_around
+from evolvent.learn.critics.frozen_head import FrozenHead, states_around
+from evolvent.learn.critics.token import fit
 from evolvent.learn.losses import explained_variance
 from evolvent.runs.language.notes import note_all
 
@@ -89,13 +90,11 @@ class OutcomeCritic(FrozenHead):
         loss = fit(
             lambda rows: F.cross_entropy(self.head(seen.features_KD[rows]), seen.outcome_K[rows]),
             known,
-            self.head,
             self.optimizer,
-            epochs=epochs,
-            minibatches=minibatches,
-            grad_clip=grad_clip,
-            generator=generator,
+            (epochs, minibatches),
+            generator,
             name="the critic of outcomes",
+            grad_clip=grad_clip,
         )
         return {"outcome_loss": loss, "outcome_right": right.mean().item() if len(right) else 0.0}
 
@@ -153,12 +152,10 @@ class ShareCritic(FrozenHead):
                 self.head(seen.states_SD[rows]).squeeze(-1), seen.share_S[rows]
             ),
             known,
-            self.head,
             self.optimizer,
-            epochs=epochs,
-            minibatches=minibatches,
-            grad_clip=grad_clip,
-            generator=generator,
+            (epochs, minibatches),
+            generator,
             name="the critic of shares",
+            grad_clip=grad_clip,
         )
         return {"share_loss": loss, "share_explained": explained_variance(seen.foreseen_S[known], seen.share_S[known])}

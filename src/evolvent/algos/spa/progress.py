@@ -16,8 +16,8 @@ from torch import Tensor
 
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import keep_reward, reward_kinds
-from evolvent.learn.critics.frozen_head import FrozenHead, fit
-from evolvent.learn.critics.token import token_rows
+from evolvent.learn.critics.frozen_head import FrozenHead
+from evolvent.learn.critics.token import fit, token_rows
 from evolvent.models.language.model import Row
 
 
@@ -57,11 +57,9 @@ class ProgressEstimator(FrozenHead):
         return fit(
             lambda rows: ((self._sums(seen)[rows] - ret[rows]) ** 2).mean(),
             valid.to(device),
-            self.head,
             self.optimizer,
-            epochs=passes,
-            minibatches=minibatches,
-            generator=generator,
+            (passes, minibatches),
+            generator,
             name="the estimator of progress",
             lr="progress_lr",
         )

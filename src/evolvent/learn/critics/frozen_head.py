@@ -1,4 +1,4 @@
-"""Shared by critics beside the policy: a head on the hidden states of the frozen base, and how it is fitted.
+"""Shared by critics beside the policy: a head on the hidden states of the frozen base.
 
 A batch of attempts is read once, each decision with one token more. So there is a state before and behind every token:
 n + 1 states for n tokens, and the state behind a token is the one that follows the state before it.
@@ -6,8 +6,7 @@ n + 1 states for n tokens, and the state behind a token is the one that follows 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import ModelError
 from evolvent.learn.critics.token import Features, token_rows
 from evolvent.models.language.model import Row
 
@@ -98,38 +96,3 @@ def states_around(features: Features, episodes: Sequence[Episode], context: int)
     before_K = np.setdiff1d(np.arange(len(owner), dtype=np.int64), last)
     device = states.device
     return Around(states, torch.tensor(owner, device=device), torch.as_tensor(before_K, device=device))
-
-
-def fit(
-    loss_of: Callable[[Tensor], Tensor],
-    known: Tensor,
-    head: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    *,
-    epochs: int,
-    minibatches: int,
-    grad_clip: float = math.inf,
-    generator: torch.Generator,
-    name: str,
-    lr: str = "critic_lr",
-) -> float:
-    """Passes over the rows ``known`` in random minibatches; the mean loss of the last one, 0 where there was none.
-
-    Raises:
-        ModelError: the loss is not finite; it names the critic, and the setting ``lr`` of its learning rate.
-    """
-    losses: list[float] = []
-    for _ in range(epochs if len(known) else 0):
-        losses = []
-        order = known[torch.randperm(len(known), generator=generator).to(known.device)]
-        for rows in order.chunk(min(minibatches, len(order))):
-            loss = loss_of(rows)
-            optimizer.zero_grad()
-            loss.backward()
-            nn.utils.clip_grad_norm_(head.parameters(), grad_clip)
-            optimizer.step()
-            losses.append(loss.item())
-    mean = float(np.mean(losses)) if losses else 0.0
-    if not np.isfinite(mean):
-        raise ModelError(f"{name} diverged", got=mean, expected="a finite loss", do=f"lower {lr}")
-    return mean

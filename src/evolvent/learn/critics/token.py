@@ -8,6 +8,7 @@ episodes and every pass of the critic over them costs next to nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,22 +104,14 @@ class TokenCritic:
         """Move the values towards ``target_K`` (NaN = no target): clipped squared error, means of the last epoch."""
         target = torch.as_tensor(target_K, dtype=torch.float32, device=seen.features_KD.device)
         known = torch.nonzero(~target.isnan()).squeeze(-1)
-        losses: list[float] = []
-        for _ in range(epochs):
-            losses = []
-            order = known[torch.randperm(len(known), generator=generator).to(known.device)]
-            for rows in order.chunk(min(minibatches, max(len(order), 1))):
-                value = self.head(seen.features_KD[rows]).squeeze(-1)
-                # errors of returns near 1: the linear part of the Huber loss is far away, so this is half the square
-                loss = value_loss(value, target[rows], old_value=seen.value_K[rows], clip=self.clip).mean()
-                self.optimizer.zero_grad()
-                loss.backward()
-                nn.utils.clip_grad_norm_(self.head.parameters(), grad_clip)
-                self.optimizer.step()
-                losses.append(loss.item())
-        mean = float(np.mean(losses)) if losses else 0.0
-        if not np.isfinite(mean):
-            raise ModelError("the critic diverged", got=mean, expected="a finite loss", do="lower critic_lr")
+
+        def loss_of(rows: Tensor) -> Tensor:
+            value = self.head(seen.features_KD[rows]).squeeze(-1)
+            # errors of returns near 1: the linear part of the Huber loss is far away, so this is half the square
+            return value_loss(value, target[rows], old_value=seen.value_K[rows], clip=self.clip).mean()
+
+        passes = (epochs, minibatches)
+        mean = fit(loss_of, known, self.optimizer, passes, generator, name="the critic", grad_clip=grad_clip)
         return {"value_loss": mean, "explained": explained_variance(seen.value_K[known], target[known])}
 
     def state_dict(self) -> dict[str, Any]:
@@ -129,6 +122,50 @@ class TokenCritic:
         """The inverse of ``state_dict``."""
         self.head.load_state_dict(state["head"])
         self.optimizer.load_state_dict(state["optimizer"])
+
+
+def fit(
+    loss_of: Callable[[Tensor], Tensor],
+    known: Tensor,
+    optimizer: torch.optim.Optimizer,
+    passes: tuple[int, int],
+    generator: torch.Generator,
+    *,
+    name: str,
+    grad_clip: float = math.inf,
+    lr: str = "critic_lr",
+) -> float:
+    """Passes over the rows ``known`` in random minibatches; the mean loss of the last one, 0 where there was none.
+
+    Args:
+        loss_of: rows → their mean loss, with gradients.
+        known: int64, all rows that are learned from.
+        optimizer: of the parameters.
+        passes: how many, and minibatches of each.
+        generator: of the minibatches, on the CPU.
+        name: of the critic, for the error.
+        grad_clip: largest norm of the gradient.
+        lr: the setting of its learning rate, for the error.
+
+    Raises:
+        ModelError: the loss is not finite.
+    """
+    epochs, minibatches = passes
+    losses: list[float] = []
+    for _ in range(epochs if len(known) else 0):
+        losses = []
+        order = known[torch.randperm(len(known), generator=generator).to(known.device)]
+        for rows in order.chunk(min(minibatches, len(order))):
+            loss = loss_of(rows)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], grad_clip)
+            optimizer.step()
+            losses.append(loss.item())
+    mean = float(np.mean(losses)) if losses else 0.0
+    if not np.isfinite(mean):
+        raise ModelError(f"{name} diverged", got=mean, expected="a finite loss", do=f"lower {lr}")
+    return mean
 
 
 def token_targets(ledger: Ledger) -> np.ndarray:

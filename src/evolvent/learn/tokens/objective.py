@@ -18,12 +18,10 @@ from torch import Tensor
 from evolvent.core.errors import BadInput
 from evolvent.formulas.entropy import relative_entropy
 from evolvent.learn.losses import normalised
-from evolvent.learn.tokens.adaptive_clip import redistributed
 from evolvent.learn.tokens.axis import Now, Part, part_of
 from evolvent.learn.tokens.keep import KEEPS, covariance, top_covariance
-from evolvent.learn.tokens.ratios import RATIOS, log_ratios, ratios, segment_mean
-from evolvent.learn.tokens.regularisers import KL_FORMS, kl
-from evolvent.learn.tokens.surrogates import SURROGATES, Surrogate, clipped
+from evolvent.learn.tokens.ratios import KL_FORMS, RATIOS, kl, log_ratios, ratios, segment_mean
+from evolvent.learn.tokens.surrogates import SURROGATES, Surrogate, clipped, redistributed
 from evolvent.learn.tokens.units import Terms, Units
 from evolvent.learn.tokens.weights import AGGREGATES, token_weights
 

@@ -26,8 +26,7 @@ from torch import Tensor, nn
 
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.learn.tokens.batch import LogprobFn, TokenBatch, portions
-from evolvent.learn.tokens.ratios import LIMIT, approx_kl, log_ratios, segment_sum
-from evolvent.learn.tokens.regularisers import kl
+from evolvent.learn.tokens.ratios import LIMIT, approx_kl, kl, log_ratios, segment_sum
 from evolvent.learn.tokens.units import Loss, Terms, Units
 
 

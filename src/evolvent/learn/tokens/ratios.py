@@ -1,4 +1,4 @@
-"""Importance ratios ``pi / pi_old`` of a token, a turn or a whole trajectory.
+"""Importance ratios ``pi / pi_old`` of a token, a turn or a whole trajectory, and the distance to a reference.
 
 Flat vectors over units ``[U]`` with a segment id for each; there is no padding. Log-ratios are clamped to ±20, after
 summing where a segment is summed, so that a stale or broken log-probability cannot become an infinite weight.
@@ -75,6 +75,23 @@ RATIOS = {
 def approx_kl(log_ratio: Tensor) -> Tensor:
     """``(r - 1) - log r`` of each unit: at least 0, and KL(pi_old, pi) in expectation (the guard of POAD)."""
     return log_ratio.exp() - 1.0 - log_ratio
+
+
+KL_FORMS = {
+    "k1": Part(lambda d: d),
+    "k2": Part(lambda d: 0.5 * d**2),
+    "k3": Part(lambda d: (-d).exp() - 1.0 + d),
+}
+"""By name: a function of ``d = log pi - log ref``. k1 is unbiased and can be negative, k3 is at least 0."""
+
+
+def kl(logp: Tensor, ref_logp: Tensor, form: str) -> Tensor:
+    """Estimate of KL(pi, ref) from what pi sampled, log-ratios within ±20 (Schulman 2020).
+
+    Raises:
+        BadInput: a form that is not one of ``KL_FORMS`` nor ``file.py:NAME``.
+    """
+    return part_of("kl_form", form, KL_FORMS, Part).call(log_ratios(logp, ref_logp))
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from evolvent.learn.tokens.adaptive_clip import adaptive_bounds
 from evolvent.learn.tokens.axis import Bound, Now, Part
 from evolvent.learn.tokens.ratios import RATIOS, segment_mean
 from evolvent.learn.tokens.units import Units
@@ -88,6 +87,18 @@ def nft(ratio: Tensor, adv: Tensor, floor: float) -> Tensor:
     wrong = torch.where(right, torch.ones_like(other), other)  # a right answer's branch must not make a NaN
     loss = -(1.0 - q) * torch.where(right, ratio.log(), wrong.log())
     return torch.where(adv == 0, torch.zeros_like(loss), loss)
+
+
+def adaptive_bounds(h: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
+    """HAPO (arXiv 2509.16591): the range of each unit follows its ``h`` (``formulas.entropy``), ``[U]`` each."""
+    return low * (1.0 - h.clamp(max=0.0)), high * (1.0 + h.clamp(min=0.0))
+
+
+def redistributed(adv: Tensor, ratio: Tensor, h: Tensor, low: float, high: float) -> Tensor:
+    """HAPO's advantages, which follow entropy and ratio: ``formulas.entropy.redistributed`` on tensors."""
+    r = ratio.detach()
+    inside = (r > 1.0 - low / 2) & (r < 1.0 + high / 2)
+    return torch.where((h > 0) ^ inside, adv * (1.0 + h), adv)
 
 
 def clipped(ratio: Tensor, adv: Tensor, low: Bound, high: Bound) -> tuple[Tensor, Tensor]:

@@ -20,8 +20,7 @@ from evolvent.core.protocols import Completion, Sampling
 from evolvent.models.sampling import Counters, log_normaliser, sample
 from evolvent.models.served import engine
 from evolvent.models.served.constrain import Constraint, grammar_text
-from evolvent.models.served.context import N_BRANCHES, Context, choose
-from evolvent.models.served.trie import Trie
+from evolvent.models.served.context import N_BRANCHES, Context, Trie, choose
 from evolvent.models.weights import identity
 
 N_CONTEXTS = 2  # kinds of prompt kept side by side; the second context is made when it is needed

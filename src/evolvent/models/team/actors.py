@@ -25,8 +25,7 @@ from torch.nn import functional
 from evolvent.core.team import TeamSpec
 from evolvent.models.team.action_heads import ActionHead, Outlook, divergence, sigma_of
 from evolvent.models.team.attention import ROOT2, fold_norm, linear
-from evolvent.models.team.ids import with_id, with_ids
-from evolvent.models.team.sizes import EXTRA, sized
+from evolvent.models.team.sizes import EXTRA, sized, with_id, with_ids
 
 
 class TeamLogprobs(NamedTuple):

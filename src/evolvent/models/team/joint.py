@@ -31,9 +31,8 @@ from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.team import TeamSpec
 from evolvent.models.team.action_heads import BLOCKED, ActionHead, Allowed, sigma_of
 from evolvent.models.team.attention import ROOT2, DecoderBlock, EncoderBlock, Head, Look, attend_words, linear
-from evolvent.models.team.ids import with_ids
 from evolvent.models.team.joint_decode import Decoder, decode, prepare
-from evolvent.models.team.sizes import EXTRA, sized
+from evolvent.models.team.sizes import EXTRA, sized, with_ids
 
 Order = Tensor | Callable[[Tensor], Tensor] | None
 

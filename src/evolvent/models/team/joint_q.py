@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamSpec
 from evolvent.models.team.actors import Perceptron
-from evolvent.models.team.ids import with_ids
+from evolvent.models.team.sizes import with_ids
 
 
 class JointQ(nn.Module):

@@ -1,4 +1,4 @@
-"""What a network is shown of numbers in one unit, whatever it is: their pattern, normalised, and how large they are.
+"""What a network is shown: numbers in one unit, as their pattern and how large they are, and who an agent is.
 
 A layer norm over raw numbers erases their scale: V(c s) = V(s) for every c > 0, and a single number looks like 0. So
 two numbers are put beside what it leaves, and from all of them together ``x`` can be recovered:
@@ -37,3 +37,17 @@ def sized(x: Tensor, plain: int = 0) -> Tensor:
     trust = (var / (var + 1e-5 * square)).sqrt()  # numbers that differ by rounding alone have no pattern, in any unit
     parts = [pattern * trust, mean * square.rsqrt(), 0.5 * square.log()]
     return torch.cat(parts if rest is None else [*parts, rest], dim=-1)
+
+
+def with_ids(obs: Tensor) -> Tensor:
+    """``[..., A, D]`` as ``[..., A, D + A]``, each agent's own number behind its observation."""
+    agents = obs.shape[-2]
+    eye = torch.eye(agents, dtype=obs.dtype, device=obs.device)
+    return torch.cat([obs, eye.expand(*obs.shape[:-1], -1)], dim=-1)
+
+
+def with_id(obs: Tensor, agent: int, agents: int) -> Tensor:
+    """``[..., D]`` of one of so many agents as ``[..., D + A]``."""
+    number = torch.zeros(agents, dtype=obs.dtype, device=obs.device)
+    number[agent] = 1.0
+    return torch.cat([obs, number.expand(*obs.shape[:-1], -1)], dim=-1)
