@@ -49,13 +49,9 @@ def group_z(x_N: ArrayLike, group: Sequence[object] | None = None, *, ddof: int 
 def weighted_mean(
     x_N: ArrayLike, weight_N: ArrayLike, group: Sequence[object] | None = None, *, without_own: bool = False
 ) -> np.ndarray:
-    """Weighted mean of each member's group ``[N]``, or of the *others* in it (0 for a member without others).
+    """Weighted mean of each member's group ``[N]``, or of the *others* in it (``without_own``; 0 without others).
 
-    Args:
-        x_N: values ``[N]``.
-        weight_N: >= 0, such as the number of tokens (OPO, arXiv 2505.23585); a group that weighs nothing has mean 0.
-        group: who belongs together.
-        without_own: leave the member itself out.
+    Weights are >= 0, such as numbers of tokens (OPO, arXiv 2505.23585); a group that weighs nothing has mean 0.
     """
     x, label, size = _grouped(x_N, group, "weighted_mean")
     w = np.asarray(weight_N, dtype=np.float64)

@@ -22,11 +22,9 @@ def z_scores(x_K: ArrayLike, ddof: int = 1) -> np.ndarray:
 def relative_entropy(entropy_K: ArrayLike, *, quantile: float = 0.8, released: bool = False) -> np.ndarray:
     """``h`` of each token: its log-entropy above the quantile over the largest such, or below it over the lowest.
 
-    Args:
-        entropy_K: 0 or more; below 1e-8 counts as that.
-        quantile: the pivot is the entropy at position ``round(quantile (K - 1))`` in ascending order.
-        released: as in the released code, which divides what is below the pivot by its own negative minimum, so that
-            certain tokens get ``h`` up to +1 instead of -1.
+    Entropies below 1e-8 count as that; the pivot stands at position ``round(quantile (K - 1))`` in ascending order. The
+    released code (``released``) divides what is below the pivot by its own negative minimum, so that certain tokens get
+    ``h`` up to +1 instead of -1.
     """
     e = np.log(np.maximum(np.asarray(entropy_K, dtype=np.float64), 1e-8))
     if len(e) == 0:

@@ -50,11 +50,8 @@ def progress_loss(contribution_T: ArrayLike, outcome: float) -> float:
 def gated_total(levels: Sequence[float], gates: Sequence[float]) -> float:
     """Sum of rewards by priority, each counted only while every one before it cleared its gate.
 
-    G-RA (arXiv 2508.10548): ``R_out + 1[R_out > gate] R_low``, here for any number of levels.
-
-    Args:
-        levels: rewards, the one that matters most first.
-        gates: ``gates[k]`` must be exceeded by ``levels[k]`` for ``levels[k + 1]`` to count; one fewer than levels.
+    G-RA (arXiv 2508.10548): ``R_out + 1[R_out > gate] R_low``, here for any number of levels, the one that matters most
+    first. ``levels[k + 1]`` counts where ``levels[k]`` exceeds ``gates[k]``; there is one gate fewer than levels.
     """
     if len(gates) != len(levels) - 1:
         raise BadInput(

@@ -35,12 +35,7 @@ def surprise(
 ) -> np.ndarray:
     """``Q = alpha^(1 - MC) beta^(words / length)``: a wrong sample behind a good state tells most, a short one sooner.
 
-    Args:
-        mc: share of right samples behind the state, 0..1.
-        words: of the wrong sample.
-        alpha: of a wrong sample behind a state from which nothing comes right.
-        beta: of each ``length`` words.
-        length: L.
+    MC is the share of right samples behind the state, 0..1, and ``words`` the length of the wrong sample.
     """
     x, n = np.asarray(mc, np.float64), np.asarray(words, np.float64)
     return np.power(alpha, 1.0 - x) * np.power(beta, n / length)
@@ -52,13 +47,7 @@ def attention(total: float, visits: ArrayLike, *, c: float = 0.125) -> np.ndarra
 
 
 def samples_at(depth: int, *, most: int = 20, least: int = 5) -> int:
-    """Samples behind a state, ``max(most // (depth + 1), least)``: fewer where less is left (MedS3, as released).
-
-    Args:
-        depth: steps before the state.
-        most: at the question.
-        least: however deep.
-    """
+    """Samples behind a state, ``max(most // (depth + 1), least)``: fewer where less is left (MedS3, as released)."""
     return max(most // (depth + 1), least)
 
 

@@ -17,12 +17,8 @@ def draft_reward(feasible: bool) -> float:
 def refine_reward(feasible: bool, best_before: float, latency: float) -> float:
     """``tanh(ln best - ln latency)``, and -1 where the program is not feasible.
 
-    Half the latency gives 0.6, twice -0.6, the same 0; closed form ``((b/l)² - 1) / ((b/l)² + 1)``.
-
-    Args:
-        feasible: whether it passed the gates.
-        best_before: lowest latency *before* this attempt: after it, every improvement would be worth 0.
-        latency: of this attempt, in the same unit; not looked at where it is not feasible.
+    Half the latency gives 0.6, twice -0.6, the same 0; closed form ``((b/l)² - 1) / ((b/l)² + 1)``. ``best_before`` is
+    the lowest latency *before* this attempt: after it, every improvement would be worth 0.
     """
     return math.tanh(math.log(best_before) - math.log(latency)) if feasible else -1.0
 

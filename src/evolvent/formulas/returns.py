@@ -26,15 +26,10 @@ def discounted(
     truncated_T: ArrayLike | None = None,
     next_value_T: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Reward to go ``G_t = r_t + gamma_t G_{t+1}``, float64 ``[T, ...]``.
+    """Reward to go ``G_t = r_t + gamma_t G_{t+1}``, float64 ``[T, ...]``; ``gamma`` is the discount from t to t+1.
 
-    Args:
-        reward_T: ``[T, ...]``.
-        gamma: discount from step t to t+1.
-        terminated_T: bool ``[T, ...]``; nothing is added after such a step.
-        truncated_T: bool ``[T, ...]``; the next value is added, the sum is cut.
-        next_value_T: value of the observation after each step; read where truncated and after the last step.
-            ``None`` is 0 everywhere.
+    Nothing is added after a terminated step; after a truncated one, and behind the last, the value of the next
+    observation (``next_value_T``, ``None`` = 0) is.
     """
     zeros = np.zeros(np.shape(reward_T))
     return lambda_returns(
@@ -85,16 +80,7 @@ def gae(
 
     ``delta_t = r_t + gamma_t V(s_{t+1}) - V(s_t)``; ``A_t = delta_t + gamma_t trace_t A_{t+1}``. ``V(s_{t+1})`` is 0
     after termination; the sum is cut after termination and after truncation. ``A + value_T`` is the critic's target.
-
-    Args:
-        reward_T: ``[T, ...]``.
-        value_T: value of the observation before each step.
-        next_value_T: value of the observation after each step. Without truncations inside the array this is
-            ``value_T`` shifted by one, with the bootstrap value last.
-        gamma: discount, scalar or per step.
-        gae_lambda: lambda, scalar or per step (the trace from t to t+1).
-        terminated_T: bool; see the module.
-        truncated_T: bool; see the module.
+    Without truncations inside the array ``next_value_T`` is ``value_T`` shifted by one, with the bootstrap value last.
     """
     r, v_next, g, lam, live, whole = _align(reward_T, next_value_T, gamma, gae_lambda, terminated_T, truncated_T)
     delta = r + g * live * v_next - _like(value_T, r.shape, "value_T")

@@ -139,12 +139,8 @@ def uct(
 ) -> np.ndarray:
     """UCT scores ``q + weight sqrt(ln n_parent / n)`` (Kocsis & Szepesvari 2006), ``[..., N]``.
 
-    Args:
-        q_N: mean value of each child.
-        n_N: visits.
-        parent: visits of the parent, broadcasts; counts at least 1.
-        weight: of exploration; 2 in rStar and MedS3.
-        fresh: score of a child without visits.
+    Mean values and visits of the children; visits of the parent broadcast and count at least 1. rStar and MedS3 have
+    weight 2. A child without visits scores ``fresh``.
     """
     q, n = np.asarray(q_N, dtype=np.float64), np.asarray(n_N, dtype=np.float64)
     log = np.log(np.maximum(np.asarray(parent, dtype=np.float64), 1.0))

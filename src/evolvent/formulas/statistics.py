@@ -41,15 +41,8 @@ def stratified_bootstrap(
 ) -> tuple[float, float]:
     """Percentile interval of ``stat`` over all scores, resampling runs within each stratum (a task, an environment).
 
-    Args:
-        scores_by_stratum: one vector of scores per stratum; lengths may differ.
-        stat: called as ``stat(x_BN, axis=-1)`` on resampled scores of all strata side by side: ``numpy.mean``, ``iqm``…
-        n: resamples.
-        seed: of the resampling.
-        confidence: of the interval.
-
-    Returns:
-        ``(lo, hi)``; NaN where every stratum holds a single score.
+    One vector of scores a stratum; lengths may differ. ``stat`` is called as ``stat(x_BN, axis=-1)`` on ``n`` resamples
+    of all strata side by side: ``numpy.mean``, ``iqm``… ``(lo, hi)``; NaN where every stratum holds a single score.
     """
     strata = [_finite(s, "stratified_bootstrap") for s in scores_by_stratum]
     if not strata or any(s.size == 0 for s in strata):
@@ -79,17 +72,9 @@ def clustered_bootstrap(
 ) -> tuple[float, float]:
     """Percentile interval that resamples whole clusters (seeds, tasks), for values that are not independent inside one.
 
-    Args:
-        values: ``[N]``.
-        clusters: label of each value; hashable.
-        stat: called as ``stat(x_N, axis=-1)``; ``None`` is the mean over all values (fast path).
-        n: resamples.
-        seed: of the resampling.
-        confidence: of the interval.
-
-    Returns:
-        ``(lo, hi)``; NaN for a single cluster. With fewer than about ten clusters a bootstrap is too narrow: give
-        ``student_interval`` of the cluster means beside it.
+    One hashable label a value ``[N]``; ``stat`` is called as ``stat(x_N, axis=-1)``, ``None`` is the mean over all
+    values (fast path). NaN for a single cluster. With fewer than about ten clusters a bootstrap is too narrow: give
+    ``student_interval`` of the cluster means beside it.
     """
     x = _finite(values, "clustered_bootstrap")
     if len(clusters) != x.size or x.size == 0:
@@ -172,19 +157,10 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> tuple[float,
 def probability_of_improvement(
     a: ArrayLike, b: ArrayLike, n: int = 2000, seed: int = 0, confidence: float = 0.95
 ) -> tuple[float, float, float]:
-    """P(a run of A beats a run of B), ties a half, averaged over tasks, with a bootstrap interval.
+    """P(a run of A beats a run of B), ties a half, averaged over tasks, with a bootstrap interval: ``(p, lo, hi)``.
 
-    Source: Agarwal et al. 2021 (rliable).
-
-    Args:
-        a: scores of A ``[runs]`` or ``[tasks, runs]``.
-        b: scores of B, same number of tasks; the number of runs may differ.
-        n: resamples; runs are drawn again within each task, A and B apart.
-        seed: of the resampling.
-        confidence: of the interval.
-
-    Returns:
-        ``(p, lo, hi)``; the interval is NaN with one run each.
+    Scores ``[runs]`` or ``[tasks, runs]``; A and B have the same tasks and each its number of runs, drawn again ``n``
+    times within each task. The interval is NaN with one run each. Source: Agarwal et al. 2021 (rliable).
     """
     a_TR, b_TR = np.atleast_2d(np.asarray(a, dtype=np.float64)), np.atleast_2d(np.asarray(b, dtype=np.float64))
     if a_TR.shape[0] != b_TR.shape[0] or a_TR.size == 0 or b_TR.size == 0:
@@ -229,28 +205,19 @@ def paired_bootstrap(
 def difference_interval(
     a: float, ci_a: tuple[float, float], b: float, ci_b: tuple[float, float]
 ) -> tuple[float, float, float]:
-    """Difference ``a - b`` of two independent estimates with an interval from their own two.
+    """Difference of two independent estimates with an interval from their own two: ``(a - b, lo, hi)``, NaN from NaN.
 
-    The intervals need not be symmetric; of two rates with Wilson intervals it is Newcombe's (1998, method 10).
-
-    Source: Zou & Donner 2008 (MOVER).
-
-    Returns:
-        ``(a - b, lo, hi)``; NaN ends where an end is NaN.
+    The intervals need not be symmetric; of two rates with Wilson intervals it is Newcombe's (1998, method 10). Source:
+    Zou & Donner 2008 (MOVER).
     """
     (la, ua), (lb, ub) = ci_a, ci_b
     return a - b, a - b - math.hypot(a - la, ub - b), a - b + math.hypot(ua - a, b - lb)
 
 
 def paired_rates_interval(a: ArrayLike, b: ArrayLike, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Difference of two success rates over the same ``[N]`` cases (0/1) with its score interval.
+    """``(rate of a - rate of b, lo, hi)`` over the same ``[N]`` cases (0/1), with its score interval.
 
-    It has a width where all pairs agree, too, which a bootstrap has not.
-
-    Source: Newcombe 1998 (paired proportions, method 10).
-
-    Returns:
-        ``(rate of a - rate of b, lo, hi)``.
+    It has a width where all pairs agree, too, which a bootstrap has not. Source: Newcombe 1998 (paired, method 10).
     """
     x, y = _finite(a, "paired_rates_interval"), _finite(b, "paired_rates_interval")
     if x.shape != y.shape or x.size == 0 or not (np.isin(x, (0, 1)).all() and np.isin(y, (0, 1)).all()):
@@ -289,12 +256,7 @@ def mcnemar(a: ArrayLike, b: ArrayLike) -> float:
 def auc(scores: ArrayLike, positive: ArrayLike) -> float:
     """Chance that a positive case scores above another one, ties half: the area under the ROC curve.
 
-    Args:
-        scores: ``[N]``.
-        positive: bool ``[N]``.
-
-    Returns:
-        0..1; 0.5 where all cases are of one kind (nothing to tell apart).
+    Scores and flags ``[N]``; 0.5 where all cases are of one kind (nothing to tell apart).
     """
     x, y = np.asarray(scores, np.float64), np.asarray(positive, bool)
     good, bad = np.sort(x[y]), np.sort(x[~y])

@@ -27,10 +27,8 @@ def ema(q: Number, r: Number, alpha: float) -> Number:
 def ancestor_depths(parents: Parents, start: str, max_depth: int = 64) -> dict[str, int]:
     """Shortest number of parent links from ``start`` to itself (0) and to each ancestor, breadth first.
 
-    Args:
-        parents: id to parent ids, as a mapping (absent = no parents) or a function (for a store that looks them up).
-        start: where to begin.
-        max_depth: links followed at most; 0 gives ``{start: 0}``. A cycle ends by itself: every id is visited once.
+    ``parents`` is a mapping (absent = no parents) or a function (for a store that looks them up); at most ``max_depth``
+    links are followed. A cycle ends by itself: every id is visited once.
     """
     look: Callable[[str], Sequence[str]] = parents if callable(parents) else lambda id_: parents.get(id_, ())
     depths, todo = {start: 0}, deque([start])
@@ -50,11 +48,8 @@ def spread_back(
 ) -> dict[Any, float]:
     """Changes ``alpha decay^depth error``, summed over the sources: MemQ's credit back along provenance.
 
-    Args:
-        errors: by source, what its value misses.
-        depths: by source, links to itself (0) and to each ancestor (``ancestor_depths``).
-        alpha: step size.
-        decay: what a link leaves, ``gamma trace``.
+    By source, ``errors`` is what its value misses and ``depths`` its links to itself (0) and to each ancestor
+    (``ancestor_depths``); ``decay = gamma trace`` is what a link leaves.
     """
     changes: dict[Any, float] = {}
     for source, error in errors.items():
@@ -71,11 +66,8 @@ def closeness(similarity: ArrayLike, gate: float) -> np.ndarray:
 def kernel_mean(weight: ArrayLike, value_M: ArrayLike, start: float, *, prior: float = 0.5) -> np.ndarray:
     """Kernel-averaged value ``(sum w q + prior start) / (sum w + prior)`` (Memento, arXiv 2508.16153, with a start).
 
-    Args:
-        weight: of each of M experiences, ``[M]`` or ``[..., M]``: closeness times outcomes.
-        value_M: what each was worth.
-        start: what is thought where there is none.
-        prior: outcomes that the start counts for.
+    The weight of each of M experiences, ``[M]`` or ``[..., M]``, is closeness times outcomes; ``prior`` outcomes count
+    for ``start``, what is thought where there is none.
     """
     w, q_M = np.asarray(weight, np.float64), np.asarray(value_M, np.float64)
     return (w @ q_M + prior * start) / (w.sum(-1) + prior)

@@ -23,15 +23,7 @@ def clip_cov(
     """All but a few units of high covariance, drawn at random (Clip-Cov, Cui et al. 2025, arXiv 2505.22617).
 
     ``max(1, round(share U))`` units, as many as there are, among those with ``low < cov < high`` that PPO's clip does
-    not cut anyway.
-
-    Args:
-        cov: ``covariance``.
-        clipped: bool, what is cut anyway.
-        share: of all units.
-        low: smallest covariance.
-        high: largest covariance.
-        generator: of the draw, on the CPU.
+    not cut anyway (``clipped``). The generator is on the CPU.
     """
     eligible = torch.nonzero((cov > low) & (cov < high) & ~clipped).squeeze(-1)
     order = torch.randperm(len(eligible), generator=generator).to(eligible.device)

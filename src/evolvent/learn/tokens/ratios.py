@@ -31,17 +31,10 @@ def log_ratios(logp: Tensor, old_logp: Tensor) -> Tensor:
 
 
 def ratios(logp: Tensor, old_logp: Tensor, level: str, *, turn: Tensor, trajectory: Tensor) -> Tensor:
-    """Importance ratio that each unit is weighted with, ``[U]``.
-
-    Args:
-        logp: under the policy that is trained.
-        old_logp: under the one that acted.
-        level: one of ``RATIOS``, or ``file.py:NAME``.
-        turn: int64 ``[U]``, the decision of each unit.
-        trajectory: int64 ``[U]``.
+    """Importance ratio that each unit is weighted with, ``[U]``; ``turn`` and ``trajectory`` are int64 ``[U]``.
 
     Raises:
-        BadInput: unknown level.
+        BadInput: a level that is not one of ``RATIOS`` nor ``file.py:NAME``.
     """
     return part_of("ratio", level, RATIOS, Part).call(logp, old_logp, turn, trajectory)
 

@@ -22,13 +22,9 @@ _END = b"\n"
 
 
 class Replay:
-    """Attempts that a rule credits, and the mean returns of the groups seen lately; part of a checkpoint.
+    """The newest ``size`` attempts that a rule credits, and the means of the ``recent`` groups; part of a checkpoint.
 
-    Args:
-        size: attempts it holds, the newest.
-        stale: updates after which one is forgotten.
-        recent: groups whose means it holds.
-        seed: of the draws.
+    An attempt is forgotten after ``stale`` updates.
     """
 
     def __init__(self, size: int, *, stale: int, recent: int = 10240, seed: int = 0) -> None:
@@ -42,10 +38,7 @@ class Replay:
     def draw(self, n: int, update: int, rule: Callable[[Sequence[Episode]], Ledger]) -> Ledger:
         """Credit of up to ``n`` attempts of the last ``stale`` updates before ``update``, drawn uniformly.
 
-        Args:
-            n: the most.
-            update: the current one.
-            rule: what they are still worth; only attempts with positive credit are drawn.
+        Only attempts that the rule still gives positive credit are drawn.
         """
         recent = [episode for when, episode, _ in self._retained if 0 < update - when <= self.stale]
         usable = [recent[i] for i in _credited(rule(recent))]
@@ -53,12 +46,9 @@ class Replay:
         return rule([usable[i] for i in sorted(picked.tolist())])
 
     def add(self, ledger: Ledger, update: int, *, faulty: Sequence[bool] = ()) -> None:
-        """Add the means of the groups, and the attempts with positive credit.
+        """Add the means of the groups, and the attempts with positive credit that are not ``faulty``.
 
-        Args:
-            ledger: of whole groups.
-            update: in which they were made.
-            faulty: which of them are no example, whatever they earned; none by default.
+        The ledger is of whole groups; ``update`` is the one in which they were made.
         """
         episodes = ledger.episodes
         for group in dict.fromkeys(e.group for e in episodes if e.valid):

@@ -22,16 +22,9 @@ def log_softmax_at(
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities of ``token[i]`` at ``hidden[position[i]]``, and the entropy of every position.
 
-    Args:
-        hidden: ``[M, D]``.
-        weight: ``[V, D]``, makes logits of it.
-        bias: ``[V]``, or none.
-        position: int64 ``[N]``, ascending.
-        token: int64 ``[N]``.
-        temperature: divides the logits, above 0.
-
-    Returns:
-        float32 ``[N]`` and ``[M]``, both differentiable in hidden, weight and bias.
+    Hidden states ``[M, D]``, ``weight`` ``[V, D]`` and ``bias`` ``[V]`` that make logits of them; ``position``
+    (ascending) and ``token`` are int64 ``[N]``, the temperature is above 0. float32 ``[N]`` and ``[M]``, both
+    differentiable in hidden, weight and bias.
     """
     if torch.is_autocast_enabled(hidden.device.type):
         dtype = torch.get_autocast_dtype(hidden.device.type)
@@ -47,15 +40,9 @@ def logits_at(hidden: Tensor, weight: Tensor, bias: Tensor | None, position: Ten
 
 
 def segment_log_softmax(logits: Tensor, segment: Tensor, n: int) -> tuple[Tensor, Tensor]:
-    """Log-probabilities within segments, and their entropies.
+    """Log-probabilities float32 ``[N]`` of logits within segments, and the entropies of these ``[n]``.
 
-    Args:
-        logits: float32 ``[N]``.
-        segment: int64 ``[N]`` in [0, n), no segment empty.
-        n: number of segments.
-
-    Returns:
-        float32 ``[N]`` and ``[n]``.
+    ``segment`` int64 ``[N]`` in [0, n), no segment empty.
     """
     top = torch.full((n,), float("-inf"), device=logits.device).scatter_reduce(0, segment, logits.detach(), "amax")
     shifted = logits - top[segment]

@@ -199,10 +199,7 @@ def _predicting(packed: packing.Pack, sequence: int, row: Row) -> np.ndarray:
 class _Questions:
     """Which (place, token) pairs rows ask for, each once; forced tokens are known without asking.
 
-    Args:
-        rows: the rows.
-        trees: of their choices.
-        places: int64, the place whose hidden state predicts each token (as far as it is needed).
+    ``places`` int64: the place whose hidden state predicts each token, as far as it is needed.
     """
 
     def __init__(self, rows: Sequence[Row], trees: Sequence[Choices | None], places: Sequence[np.ndarray]) -> None:

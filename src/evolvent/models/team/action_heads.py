@@ -95,13 +95,10 @@ class ActionHead(nn.Module):
         return torch.cat([choice.unsqueeze(-1).to(vector.dtype), vector], -1)
 
     def logp(self, out: Tensor, sigma: Tensor | None, action: Tensor, allowed: Allowed) -> Tensor:
-        """Log-probabilities of an action, ``[..., P]``.
+        """Log-probabilities of an action (``[...]``, ``[..., dims]`` or ``[..., 1 + dims]``) by part, ``[..., P]``.
 
-        Args:
-            out: the network's output ``[..., N + dims]``.
-            sigma: standard deviations that broadcast to ``[..., dims]``; ``None`` where there are no numbers.
-            action: ``[...]``, ``[..., dims]`` or ``[..., 1 + dims]``.
-            allowed: what could be done when it was taken.
+        ``out`` is the network's output ``[..., N + dims]``; ``sigma`` broadcasts to ``[..., dims]``, ``None`` = no
+        numbers.
         """
         return self._logp(self.log_softmax(out, allowed), out, sigma, action, allowed)
 

@@ -36,15 +36,10 @@ class TeamLogprobs(NamedTuple):
 
 
 class Perceptron(nn.Module):
-    """N -> [Linear, ReLU, LN] x k -> Linear.
+    """N -> [Linear, ReLU, LN] x k -> Linear, with ``gain`` in the last layer.
 
-    Args:
-        inputs: numbers it sees.
-        outputs: numbers it says.
-        hidden: widths.
-        plain: so many of the last inputs are not normalised, where sizes are given.
-        gain: of the last layer.
-        sized: it is given the size of its inputs.
+    Where it is ``sized`` it is given the size of its inputs; so many of the last ones (``plain``) are not normalised
+    then.
     """
 
     def __init__(
@@ -75,13 +70,9 @@ class Perceptron(nn.Module):
 
 
 class Critic(nn.Module):
-    """A value (or ``out`` values) of whatever it is shown.
+    """A value (or ``out`` values) of what it is shown: a shared state, all observations side by side, or one agent's.
 
-    Args:
-        in_dim: numbers it sees: a shared state, all observations side by side, or one agent's.
-        out: outputs; with 1 the last axis is dropped.
-        hidden: widths.
-        ids: so many of the last numbers are the one-hot number of an agent.
+    With one output the last axis is dropped. So many of the last numbers (``ids``) are the one-hot number of an agent.
     """
 
     def __init__(self, in_dim: int, out: int = 1, hidden: tuple[int, ...] = (128, 128), *, ids: int = 0) -> None:
@@ -117,14 +108,9 @@ class Member(nn.Module):
 
 
 class Actors(nn.Module):
-    """A actors with their own parameters, or one that all share.
+    """A actors with their own parameters, or one that all share (``shared``).
 
-    Args:
-        team: names and action specs.
-        obs_dim: D.
-        hidden: widths.
-        shared: one actor plays all agents.
-        ids: each agent's one-hot number is put behind its observation.
+    They see D = ``obs_dim`` numbers each and, with ``ids``, their own one-hot number behind them.
     """
 
     def __init__(
@@ -156,11 +142,8 @@ class Actors(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Actions of all agents and their log-probabilities ``[B, A, P]``, without gradients.
 
-        Args:
-            obs_BAD: ``[B, A, D]``.
-            available_BAN: bool, choices allowed now; ``None`` = all an agent has.
-            greedy: the likeliest action instead of a draw.
-            generator: source of the draw, on the actors' device.
+        Observations ``[B, A, D]``; ``available_BAN`` bool, choices allowed now (``None`` = all an agent has);
+        ``greedy`` takes the likeliest action instead of a draw from ``generator``, on the actors' device.
         """
         out, sigma = self._out(obs_BAD)
         allowed = self.action.allowed(available_BAN)

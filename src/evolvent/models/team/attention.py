@@ -53,13 +53,9 @@ class Attention(nn.Module):
 
 
 def attend(folded: Folded, asks_BAD: Tensor, rows_BAD: Tensor, bias: Tensor | None) -> Tensor:
-    """What ``asks_BAD`` gather from ``rows_BAD``, projected: ``[B, A, D]`` without residual.
+    """What ``asks_BAD`` gather from ``rows_BAD`` (keys and values), projected: ``[B, A, D]`` without residual.
 
-    Args:
-        folded: weights.
-        asks_BAD: queries' rows.
-        rows_BAD: keys' and values' rows.
-        bias: added to the scores, ``[1 or B, A H, A]``, row = agent x H + head; -inf hides.
+    ``bias`` is added to the scores, ``[1 or B, A H, A]``, row = agent x H + head; -inf hides.
     """
     batch, agents, width = rows_BAD.shape
     ask = torch.addmm(folded.shift, asks_BAD.reshape(-1, width), folded.query).view(batch, -1, width)
@@ -76,11 +72,7 @@ def attend_words(folded: Folded, words_BA: Tensor, table_VD: Tensor, shown_BA: T
     ``softmax(score[word_m] + log count_m)`` over the V words. So scores and values are worked out once for each word,
     not once for each agent of each team.
 
-    Args:
-        folded: weights.
-        words_BA: int64, rows of the table.
-        table_VD: the words.
-        shown_BA: bool, words that may be attended to; the first one always may. ``None`` = all.
+    ``words_BA`` int64, rows of the table; ``shown_BA`` bool, words that may be attended to (the first one always may).
     """
     (batch, agents), (words, width) = words_BA.shape, table_VD.shape
     ask = torch.addmm(folded.shift, table_VD, folded.query).view(-1, width)  # V H rows

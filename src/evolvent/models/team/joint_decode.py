@@ -93,17 +93,8 @@ def decode(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Decode in the order of the first axis; everything here is ``[A, B, …]``.
 
-    Args:
-        net: prepared weights.
-        rep_ABW: representations, contiguous.
-        allowed: choices, numbers and who chooses, ``[A, B or 1, …]``.
-        dead_AB: who must not be attended to.
-        greedy: the likeliest action.
-        generator: source of noise.
-
-    Returns:
-        The head's output ``[A, B, N + dims]`` (unavailable logits at -1e10), choices ``[A, B]``, numbers
-        ``[A, B, dims]``.
+    Representations are contiguous, ``allowed`` is ``[A, B or 1, …]``, nobody attends to ``dead_AB``. Returns the head's
+    output ``[A, B, N + dims]`` (unavailable logits at -1e10), choices ``[A, B]`` and numbers ``[A, B, dims]``.
     """
     agents, batch, width = rep_ABW.shape
     n, dims = net.choices, net.out[1].numel() - net.choices

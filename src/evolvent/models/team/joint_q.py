@@ -21,12 +21,7 @@ from evolvent.models.team.sizes import with_ids
 class JointQ(nn.Module):
     """Q of each agent's actions, given those of the others; in the scale of the training targets.
 
-    Args:
-        team: names and action specs; all choices or all numbers.
-        state_dim: S.
-        obs_dim: D.
-        hidden: widths.
-        ids: each agent's one-hot number is put behind its observation.
+    All agents choose, or all give numbers. With ``ids`` each agent's one-hot number is put behind its observation.
     """
 
     def __init__(
@@ -54,23 +49,14 @@ class JointQ(nn.Module):
         return last
 
     def of_choices(self, state: Tensor, obs: Tensor, action: Tensor) -> Tensor:
-        """Q of every choice of every agent, ``[..., A, N]``.
-
-        Args:
-            state: ``[..., S]``.
-            obs: ``[..., A, D]``.
-            action: what was chosen, int64 ``[..., A]``.
-        """
+        """Q of every choice of every agent, ``[..., A, N]``; state ``[..., S]``, obs ``[..., A, D]``, action int64."""
         return self.net(self.around(state, obs, nn.functional.one_hot(action, self.choices).to(obs.dtype)))
 
     def of_numbers(self, state: Tensor, obs: Tensor, action: Tensor, own: Tensor) -> Tensor:
         """Q of K actions of every agent, ``[..., A, K]``.
 
-        Args:
-            state: ``[..., S]``.
-            obs: ``[..., A, D]``.
-            action: what was done, ``[..., A, dims]``.
-            own: what each agent might have done, ``[..., A, K, dims]``.
+        State ``[..., S]``, obs ``[..., A, D]``, what was done ``[..., A, dims]``, what might have been ``[..., A, K,
+        dims]``.
         """
         return self.own(self.around(state, obs, action), own)
 

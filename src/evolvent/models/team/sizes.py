@@ -23,11 +23,8 @@ TINY = 1e-12
 def sized(x: Tensor, plain: int = 0) -> Tensor:
     """``[..., D]`` as ``[..., D + 2]``: normalised over the last axis, then mean / r and log r, then what is plain.
 
-    No gradient flows into the normalised numbers: they are observations.
-
-    Args:
-        x: float, at least one number that is not plain.
-        plain: so many of the last numbers have a fixed size already (one-hot numbers of agents, actions) and stay.
+    So many of the last numbers (``plain``) have a fixed size already, as one-hot numbers do, and stay. No gradient
+    flows into the normalised numbers: they are observations.
     """
     raw, rest = (x, None) if plain == 0 else x.split([x.shape[-1] - plain, plain], dim=-1)
     raw = raw.detach()
