@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from evolvent.credit._turn_ends import turn_ends
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +26,7 @@ from evolvent.credit import (
     token_sequential,
     token_soft_bellman,
 )
+from evolvent.credit._tokens import turn_ends
 from evolvent.formulas import soft
 from evolvent.testing.credit import check_credit
 from evolvent.testing.exact import SmallTask, exact_gradient, finding, small_task

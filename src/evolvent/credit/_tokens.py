@@ -140,15 +140,11 @@ def gae_ledger(
     rewards: Callable[[Episode], np.ndarray] | None = None,
     discounts: Callable[[Episode], tuple[ArrayLike, ArrayLike]] | None = None,
 ) -> Ledger:
-    """GAE over the units of ``level`` of every valid episode; the critic's target, the lambda-return, is value plus it.
+    """GAE over the units ("token" or "step") of every valid episode; plus its value it is the critic's target.
 
-    Args:
-        episodes: those to credit.
-        level: "token" or "step".
-        config: critic, discount and λ.
-        where: the rule, as errors call it.
-        rewards: ``[N]`` of an episode with N units; ``None`` = those of its decisions, on their last tokens.
-        discounts: discount and λ from each unit to the next, ``[N]`` each; ``None`` = those of ``config``.
+    A rule may have its own rewards ``[N]`` of an episode with N units (else those of its decisions, on their last
+    tokens), and its own discount and λ from each unit to the next (else those of ``config``). ``where`` is the rule in
+    errors.
     """
     tokens = level == "token"
     ledger = Ledger.for_episodes(episodes)

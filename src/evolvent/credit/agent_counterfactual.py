@@ -40,11 +40,8 @@ CLAIMS_EXACT_CRITIC = ((Config(), True), (Config(target="return", gamma=1.0), Tr
 def assign(rollout: Rollout, config: Config = Config(), *, q_TBAN: ArrayLike, policy_TBAN: ArrayLike) -> RolloutLedger:
     """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward.
 
-    Args:
-        rollout: discrete actions; ``target="return"`` also needs its values.
-        config: settings.
-        q_TBAN: Q(s, (a^{-i}, b)) for each choice b of agent i, in units of reward.
-        policy_TBAN: probability of each choice when acting, 0 where it was not available.
+    ``q_TBAN`` is Q(s, (a^{-i}, b)) for each choice b of agent i; ``policy_TBAN`` the probability of each choice when
+    acting, 0 where it was not available. ``target="return"`` also needs the rollout's values.
 
     Raises:
         BadInput: columns that do not fit, or values that are missing.

@@ -61,13 +61,9 @@ def assign(
 ) -> RolloutLedger:
     """Advantage of every agent's every step, level ``"step"`` ``[T, B, A]``, in units of reward.
 
-    Args:
-        rollout: actions; ``target="return"`` also needs its values.
-        config: settings.
-        q_TBAN: Q(s, (a^{-i}, b)) for each choice b of agent i, in units of reward.
-        policy_TBAN: probability of each choice when acting, 0 where it was not available.
-        norm_TBAN: squared length of each choice's score; ``None`` = with respect to the logits.
-        baseline_TBA: a baseline made elsewhere (continuous actions), instead of the three above.
+    ``q_TBAN`` and ``policy_TBAN`` as in ``agent_counterfactual``; ``norm_TBAN`` is the squared length of each choice's
+    score, ``None`` = with respect to the logits. A baseline made elsewhere (continuous actions) takes the place of all
+    three.
 
     Raises:
         BadInput: columns that do not fit, or that are missing.

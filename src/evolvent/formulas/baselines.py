@@ -96,13 +96,10 @@ def gaussian_score_norms(action: ArrayLike, mean: ArrayLike, sd: ArrayLike) -> n
 def optimal_weights(policy: ArrayLike, norms: ArrayLike | None = None, *, floor: float = 1e-4) -> np.ndarray:
     """``x(a) ∝ pi(a) |grad log pi(a)|²``: the mean of Q under it is the baseline of least variance, ``[..., N]``.
 
-    Args:
-        policy: probabilities ``[..., N]``; exactly 0 = not available, gets weight 0.
-        norms: squared length of the score of each choice, ``[..., N]``; ``None``: with respect to softmax logits.
-        floor: smallest probability of an available choice, for a policy that has nearly settled: there the weight
-            moves to choices that are hardly ever tried and whose Q is hardly known.
-
-    Where no choice moves the policy any baseline is as good: the weights are then the policy.
+    A probability of exactly 0 is a choice that is not available and gets weight 0; others count at least ``floor``:
+    where a policy has nearly settled, the weight moves to choices that are hardly ever tried and whose Q is hardly
+    known. ``norms`` are the squared lengths of the scores; ``None``: with respect to softmax logits. Where no choice
+    moves the policy any baseline is as good: the weights are then the policy.
     """
     given = np.asarray(policy, dtype=np.float64)
     p = np.where(given > 0.0, np.maximum(given, floor), 0.0)
@@ -126,13 +123,9 @@ def gaussian_optimal_baseline(
 ) -> np.ndarray:
     """The baseline of least variance for Gaussian policies, by sampling: ``sum_k w_k Q(a_k) / sum_k w_k``, ``[M]``.
 
-    Args:
-        q_of: ``(rows, actions [m, K, D]) -> Q [m, K]`` for those rows of the M decisions.
-        mean_MD: means.
-        sd_MD: standard deviations; 0 = a dimension the agent does not have.
-        rng: draws the actions.
-        samples: K.
-        chunk: most actions judged at once; bounds the memory, whatever M is, and fits a processor's cache.
+    ``q_of`` takes rows of the M decisions and actions ``[m, K, D]`` to Q ``[m, K]``; a deviation of 0 is a dimension
+    the agent does not have. At most ``chunk`` actions are judged at once, which bounds the memory and fits a
+    processor's cache.
     """
     mean, sd = np.asarray(mean_MD, dtype=np.float64), np.asarray(sd_MD, dtype=np.float64)
     out, step = np.empty(len(mean)), max(1, chunk // samples)

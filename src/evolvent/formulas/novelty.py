@@ -40,11 +40,8 @@ def majority_novelty_rewards(answers: Sequence[str | None], cos_NN: ArrayLike) -
     """Rewards of one group ``[N]``: [0.5, 1] for the majority answer, [-1, -0.5] for others, -1 without an answer.
 
     Inside a class the place is the novelty, scaled to 0..1 between the least and the most novel member. A member alone
-    in its class gets the upper end (1 or -0.5), members of equal novelty the middle (±0.75).
-
-    Args:
-        answers: final answers, ``None`` where none could be read.
-        cos_NN: cosine similarity of the reasoning of each pair; rows without an answer are not read.
+    in its class gets the upper end (1 or -0.5), members of equal novelty the middle (±0.75). ``cos_NN`` is the cosine
+    similarity of the reasoning of each pair; rows without an answer are not read.
     """
     winner, cos = majority(answers), np.asarray(cos_NN, dtype=np.float64)
     if cos.shape != (len(answers), len(answers)):

@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike
 def first_error(alive: Callable[[int], bool], n: int) -> int:
     """The first of ``n`` steps behind which nothing comes right any more, ``n`` where all are fine, by bisection.
 
-    Args:
-        alive: whether some sample behind steps ``0 … i`` comes right; once false it stays false.
-        n: steps.
+    ``alive(i)``: whether some sample behind steps ``0 … i`` comes right; once false it stays false.
     """
     low, high = 0, n - 1
     while low <= high:

@@ -102,8 +102,7 @@ def blended(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Phase B of ``two_phase``, for a pool of N numbered items.
 
-    Returns:
-        Row numbers int64 ``[<=k]``, best first; scores, z-scores of similarity and of value, float64 ``[N]``.
+    Row numbers int64 ``[<=k]``, best first; scores, z-scores of similarity and of value, float64 ``[N]``.
     """
     z_sim, z_q = zscores(sim_N), zscores(q_N)
     scores = (1.0 - weight) * z_sim + weight * z_q
@@ -114,15 +113,11 @@ def blended(
 def puct(
     q_N: ArrayLike, prior_N: ArrayLike, n_N: ArrayLike, c: float | np.ndarray = 1.25, *, parent: ArrayLike | None = None
 ) -> np.ndarray:
-    """PUCT scores ``q + c prior sqrt(n_parent) / (1 + n)`` (Rosin 2011; AlphaZero form).
+    """PUCT scores ``q + c prior sqrt(n_parent) / (1 + n)`` (Rosin 2011; AlphaZero form); all broadcast.
 
-    Args:
-        q_N: value ``[..., N]`` of each child; on a scale like 0..1 or -1..1, ``c`` belongs to that scale.
-        prior_N: prior probability ``[..., N]``.
-        n_N: visits ``[..., N]``.
-        c: weight of the exploration term; grows by ``puct_constant`` in AlphaZero. Broadcasts against the rest.
-        parent: visits of the parent, broadcasts too; by default ``1 + sum n``, where the 1 is the parent's own visit,
-            so that the prior decides before any child was tried. With 0 visits the values alone decide.
+    ``c`` belongs to the scale of the values; it grows by ``puct_constant`` in AlphaZero. Visits of the parent are by
+    default ``1 + sum n``, where the 1 is its own visit, so that the prior decides before any child was tried; with 0
+    the values alone decide.
     """
     q, prior, n = (np.asarray(x, dtype=np.float64) for x in (q_N, prior_N, n_N))
     visits = 1.0 + n.sum(-1, keepdims=True) if parent is None else np.asarray(parent, dtype=np.float64)

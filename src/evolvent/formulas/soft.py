@@ -47,11 +47,8 @@ def soft_best_policy(q: ArrayLike, prior: ArrayLike, beta: float) -> np.ndarray:
 def soft_targets(reward_K: ArrayLike, soft_next_K: ArrayLike, last_K: ArrayLike, gamma: float) -> np.ndarray:
     """Targets of Q for tokens that were taken: ``softV(next)`` inside an action, ``r + gamma softV(next)`` at its end.
 
-    Args:
-        reward_K: reward of the action, on its last token ``[K]``; not read elsewhere.
-        soft_next_K: soft value of the prefix after each token; 0 after the end ``[K]``.
-        last_K: bool, the token ends its action ``[K]``.
-        gamma: discount from action to action.
+    ``[K]`` each: the reward of an action on its last token, the soft value of the prefix after each token (0 after the
+    end), and whether a token ends its action. ``gamma`` discounts from action to action.
     """
     ahead = np.asarray(soft_next_K, dtype=np.float64)
     return np.where(np.asarray(last_K), np.asarray(reward_K, dtype=np.float64) + gamma * ahead, ahead)

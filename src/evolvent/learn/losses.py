@@ -20,14 +20,11 @@ def masked_mean(x: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def own_means(like: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Weights ``[A]`` that turn a mean over all agents into the sum of each agent's own mean.
+    """Weights ``[A]`` that turn a mean over all agents into the sum of each agent's own mean; ``like`` is ``[rows,
+    A]``.
 
     For separate actors: in a mean over all agents the gradient of each would be 1/A of its own, and the step of Adam
     shrinks where gradients come near its eps.
-
-    Args:
-        like: ``[rows, A]``, any tensor of a number for each entry.
-        mask: bool ``[rows, A]``, what counts; ``None`` = everything.
     """
     if mask is None:
         return like.new_full(like.shape[-1:], like.shape[-1])
@@ -37,14 +34,10 @@ def own_means(like: Tensor, mask: Tensor | None = None) -> Tensor:
 def normalised(
     adv: Tensor, mask: Tensor | None = None, *, per_agent: bool = False, centre: bool = True, eps: float = 1e-5
 ) -> Tensor:
-    """``(A - mean) / (sd + eps)`` over the entries of ``mask``, 0 elsewhere.
+    """``(A - mean) / (sd + eps)`` of ``[..., A]`` over the entries of ``mask``, 0 elsewhere.
 
-    Args:
-        adv: ``[..., A]``.
-        mask: bool ``[..., A]``, who was alive; ``None`` = everybody.
-        per_agent: one mean and spread for each agent (last axis) instead of one for all.
-        centre: subtract the mean; not beside an optimal baseline, since the mean acts as a second one.
-        eps: added to the spread.
+    With ``per_agent`` each agent (last axis) has its own mean and spread. Not centred beside an optimal baseline, since
+    the mean acts as a second one.
     """
     live = torch.ones_like(adv, dtype=torch.bool) if mask is None else mask
     axes = tuple(range(adv.dim() - 1)) if per_agent else tuple(range(adv.dim()))
@@ -90,14 +83,9 @@ def huber(error: Tensor, delta: float = 10.0) -> Tensor:
 def value_loss(
     value: Tensor, target: Tensor, *, old_value: Tensor | None = None, clip: float = 0.0, delta: float = 10.0
 ) -> Tensor:
-    """``max(H(R - V), H(R - [V_old + clip(V - V_old, ±eps)]))``, ``[...]``.
+    """``max(H(R - V), H(R - [V_old + clip(V - V_old, ±eps)]))``, ``[...]``; the plain Huber loss H where ``clip`` is 0.
 
-    Args:
-        value: the critic now.
-        target: what it should say, on the same scale.
-        old_value: the critic when acting, same scale; ``None`` or ``clip = 0``: the plain Huber loss.
-        clip: eps of the value.
-        delta: where the Huber loss turns linear.
+    The critic now, what it should say, and what it said when acting, on one scale; ``delta`` is where H turns linear.
     """
     plain = huber(target - value, delta)
     if old_value is None or clip <= 0.0:
@@ -116,10 +104,7 @@ def clipped_share(logp_P: Tensor, old_logp_P: Tensor, clip: float, mask: Tensor 
 def explained_variance(value: Tensor, target: Tensor, mask: Tensor | None = None) -> float:
     """``1 - var(target - value) / var(target)``: 1 = exact, 0 = no better than the mean of the targets; never NaN.
 
-    Args:
-        value: what the critic said when acting.
-        target: what came, on the same scale.
-        mask: bool, what counts.
+    ``value`` is what the critic said when acting, ``target`` what came, on the same scale.
     """
     value, target = (x.flatten() if mask is None else x[mask] for x in (value, target))
     spread = target.var(correction=0) if len(target) else 0.0

@@ -33,12 +33,9 @@ def log_normaliser(logits: np.ndarray, scratch: np.ndarray) -> float:
 def sample(logits: np.ndarray, temperature: float, top_p: float, rng: np.random.Generator) -> int:
     """Draw a token id from softmax(logits / temperature) restricted to the nucleus of mass ``top_p``.
 
-    Args:
-        logits: float32 ``[V]``; ``-inf`` marks forbidden tokens.
-        temperature: > 0; 0 is the caller's case (argmax).
-        top_p: in (0, 1]; the smallest set of most probable tokens whose mass reaches it
-            (Holtzman et al. 2020, "The Curious Case of Neural Text Degeneration", section 3.1).
-        rng: consumed once per call.
+    Logits float32 ``[V]``, ``-inf`` = forbidden; temperature > 0 (0 is the caller's case). The nucleus is the smallest
+    set of most probable tokens whose mass reaches ``top_p`` in (0, 1] (Holtzman et al. 2020, "The Curious Case of
+    Neural Text Degeneration", section 3.1). ``rng`` is consumed once a call.
     """
     p = logits.astype(np.float64) if temperature == 1.0 else logits / np.float64(temperature)
     p -= p.max()

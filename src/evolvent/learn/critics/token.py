@@ -37,16 +37,11 @@ class CriticBatch:
 
 
 class TokenCritic:
-    """Value head and its optimiser.
+    """Value head of ``width`` features and its optimiser, Adam.
 
-    Args:
-        features: hidden states of the frozen base, ``models.language.model.LanguageModel.states``.
-        width: dimension D of the features.
-        lr: learning rate of Adam.
-        clip: clip range of values (PPO's clipped value loss); 0 = no clipping.
-        seed: of the head's weights.
-        device: where the head lives.
-        context: most tokens of a row; a longer situation is valued by its end. 0 = no limit.
+    Features are hidden states of the frozen base (``models.language.model.LanguageModel.states``). ``clip`` is PPO's
+    range of values, 0 = no clipping. A row has at most ``context`` tokens (0 = no limit); a longer situation is valued
+    by its end.
     """
 
     def __init__(
@@ -137,18 +132,10 @@ def fit(
 ) -> float:
     """Passes over the rows ``known`` in random minibatches; the mean loss of the last one, 0 where there was none.
 
-    Args:
-        loss_of: rows → their mean loss, with gradients.
-        known: int64, all rows that are learned from.
-        optimizer: of the parameters.
-        passes: how many, and minibatches of each.
-        generator: of the minibatches, on the CPU.
-        name: of the critic, for the error.
-        grad_clip: largest norm of the gradient.
-        lr: the setting of its learning rate, for the error.
+    ``loss_of`` gives rows their mean loss, ``passes`` is how many and minibatches of each, the generator is on the CPU.
 
     Raises:
-        ModelError: the loss is not finite.
+        ModelError: the loss is not finite; it names the critic, and the setting ``lr`` of its learning rate.
     """
     epochs, minibatches = passes
     losses: list[float] = []

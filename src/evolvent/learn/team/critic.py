@@ -80,16 +80,9 @@ def fit_critic(
 ) -> dict[str, float]:
     """One step of the optimizer for each part of ``passes``; the mean ``value_loss``, and what ``old_value`` explained.
 
-    Args:
-        value_of: rows of the rollout → what the critic says there now, with gradients.
-        optimizer: of the critic's parameters.
-        target: what it should say, on its own scale, ``[rows, ...]``.
-        passes: minibatches, as often as the rollout is passed over.
-        old_value: what it said when acting; with ``clip`` it is held near that.
-        clip: range of the value clip.
-        grad_clip: largest norm of the gradient.
-        mask: bool, which targets count.
-        weight: of each target's error, as it broadcasts; separate critics learn from ``own_means``.
+    ``value_of`` gives rows of the rollout what the critic says there now, with gradients; targets ``[rows, ...]`` are
+    on its scale. With ``clip`` it is held near ``old_value``, what it said when acting. ``mask`` says which targets
+    count, and ``weight`` how much: separate critics learn from ``own_means``.
     """
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:

@@ -22,9 +22,7 @@ _FLAT = 1e-10
 class ObsNorm(nn.Module):
     """Running mean and variance of G x D features; float64 inside, its state is a part of the checkpoint.
 
-    Args:
-        width: D.
-        groups: G, agents that are normalised each by its own statistics; 1 = all by the same.
+    G agents are normalised each by its own statistics, or (1) all by the same.
     """
 
     count: Tensor
@@ -43,12 +41,7 @@ class ObsNorm(nn.Module):
 
     @torch.no_grad()
     def update(self, seen: Tensor, mask: Tensor | None = None) -> None:
-        """Take in a batch.
-
-        Args:
-            seen: ``[..., A, D]``; A = G, or any where G is 1.
-            mask: bool ``[..., A]``, which count; ``None`` = all.
-        """
+        """Take in a batch ``[..., A, D]``; A = G, or any where G is 1. ``mask`` bool ``[..., A]`` says which count."""
         groups = len(self.count)
         rows = seen.to(self.mean.device, torch.float64)
         rows = rows.reshape(-1, groups, self.width)

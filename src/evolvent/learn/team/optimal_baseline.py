@@ -26,13 +26,8 @@ def choice_columns(
 ) -> dict[str, np.ndarray]:
     """``q_TBAN``, ``policy_TBAN`` and, where ``exact``, ``norm_TBAN`` of a team that chooses.
 
-    Args:
-        actors: who acted.
-        q: critic of joint actions, in the scale of ``norm``.
-        norm: brings it to units of reward.
-        seen: state ``[T, B, S]``, observations ``[T, B, A, D]`` and what was available ``[T, B, A, N]``.
-        action: what was chosen, ``[T, B, A]``.
-        exact: lengths of scores with respect to all weights; N backward passes for each step of each agent.
+    ``q`` speaks in the scale of ``norm``. Seen were the state ``[T, B, S]``, observations ``[T, B, A, D]`` and what was
+    available ``[T, B, A, N]``; ``action`` ``[T, B, A]``. Exact lengths of scores are those with respect to all weights.
     """
     state, obs, available = seen
     policy = policy_of(actors, obs, available)
@@ -63,16 +58,10 @@ def policy_of(actors: Actors, obs: Tensor, available: Tensor | None) -> Tensor:
 def number_columns(
     actors: Actors, q: JointQ, norm: ValueNorm, seen: tuple[Tensor, Tensor], action: Tensor, *, samples: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """``baseline_TBA`` of a team whose actions are numbers, by sampling.
+    """``baseline_TBA`` of a team whose actions are numbers, from ``samples`` actions drawn for each step of each agent.
 
-    Args:
-        actors: who acted.
-        q: critic of joint actions, in the scale of ``norm``.
-        norm: brings it to units of reward.
-        seen: state ``[T, B, S]`` and observations ``[T, B, A, D]``.
-        action: what was done, ``[T, B, A, dims]``.
-        samples: actions drawn for each step of each agent.
-        seed: of the draws.
+    ``q`` speaks in the scale of ``norm``. Seen were the state ``[T, B, S]`` and observations ``[T, B, A, D]``;
+    ``action`` is ``[T, B, A, dims]``.
     """
     state, obs = seen
     outlook = actors.outlook(obs.flatten(0, 1))
@@ -98,11 +87,8 @@ def score_norms(net: nn.Module, x: Tensor, policy: Tensor, *, chunk: int = 64) -
     With J the Jacobian of the logits, ``grad log pi(a) = J^T (e_a - pi)``, so only the small matrix ``G = J J^T`` is
     needed: ``G_aa - 2 (G pi)_a + pi^T G pi`` (Kuba et al. 2021, arXiv 2108.08612). It costs N backward passes a row.
 
-    Args:
-        net: rows ``[D]`` to logits ``[N]``; every parameter counts.
-        x: what it saw, ``[M, D]``.
-        policy: probabilities ``[M, N]`` after masking, 0 for what was not available.
-        chunk: rows at once; a Jacobian of N x parameters is held for each.
+    ``net`` takes rows ``[D]`` of ``x`` to logits ``[N]``; the policy is after masking, 0 for what was not available. A
+    Jacobian of N x parameters is held for each of the ``chunk`` rows at once.
     """
     params = {name: param.detach() for name, param in net.named_parameters()}
     n = policy.shape[-1]

@@ -59,13 +59,10 @@ class ValueNorm(nn.Module):
     def update(
         self, target: Tensor, *, mask: Tensor | None = None, head: nn.Linear | Sequence[nn.Linear] | None = None
     ) -> None:
-        """Take in the targets of one rollout, in units of reward.
+        """Take in the targets of one rollout, in units of reward; with nothing to count (``mask``) nothing changes.
 
-        Args:
-            target: any shape.
-            mask: bool of the same shape, which count; ``None`` = all. Nothing to count changes nothing.
-            head: last linear layer of the critic (or of several); rescaled so that ``denormalise(critic)`` stays the
-                same.
+        ``head`` is the last linear layer of the critic (or of several), rescaled so that ``denormalise(critic)`` stays
+        the same.
 
         Raises:
             BadInput: a target that is NaN or infinite.

@@ -50,14 +50,11 @@ AGGREGATES = {
 def token_weights(trajectory: Tensor, aggregate: str, *, length: int = 0, turn: Tensor | None = None) -> Tensor:
     """Weight of each unit, float32 ``[U]``; B is the number of trajectories in the step.
 
-    Args:
-        trajectory: int64 ``[U]``, of every unit of the step.
-        aggregate: one of ``AGGREGATES``, or ``file.py:NAME``.
-        length: the largest number of tokens of a trajectory, of ``const``.
-        turn: int64 ``[U]``, the decision of each unit, of ``turn_mean``.
+    ``trajectory`` and, for ``turn_mean``, ``turn`` (the decision) are int64 ``[U]``; ``const`` needs ``length``, the
+    largest number of tokens of a trajectory.
 
     Raises:
-        BadInput: unknown name, or ``const`` without a length.
+        BadInput: neither one of ``AGGREGATES`` nor ``file.py:NAME``, or ``const`` without a length.
     """
     segment = turn if aggregate == "turn_mean" and turn is not None else trajectory
     return part_of("aggregate", aggregate, AGGREGATES, Part).call(segment, length)

@@ -27,16 +27,11 @@ POLICY = "policy"
 
 
 class Adapters:
-    """The trainable part of a network: LoRA adapters by name, or all its weights.
+    """The trainable part of a causal language model of transformers: LoRA adapters by name, or all its weights.
 
-    Args:
-        network: a causal language model of transformers. Until an adapter is added all of it is trained, under the
-            name "policy".
-        settings: rank, alpha and targets of new adapters.
-        seed: of their first weights; each name has its own stream.
-
-    Attributes:
-        model: the network, inside peft's wrapper where there are adapters.
+    Until an adapter is added all of it is trained, under the name "policy". New adapters have the rank, alpha and
+    targets of ``settings`` and first weights from ``seed``, each name its own stream. ``model`` is the network, inside
+    peft's wrapper where there are adapters.
     """
 
     def __init__(self, network: Any, settings: tuple[int, int, Sequence[str]], seed: int) -> None:

@@ -57,10 +57,9 @@ def attention(
 
 
 class Packed:
-    """Layout of one packed row; differentiable. With ``retain`` the keys and values of every layer stay readable.
+    """Layout of one packed row; differentiable.
 
-    Attributes:
-        retained: by layer (key, value), each ``[kv heads, L, D]``.
+    With ``retain`` the keys and values of every layer stay readable in ``retained``, each ``[kv heads, L, D]``.
     """
 
     def __init__(self, pack: Pack, device: torch.device, *, retain: bool = False) -> None:
@@ -111,10 +110,8 @@ class Packed:
 class Shared:
     """Layout of one new token for each of several completions, whose prompts' keys and values exist once.
 
-    Args:
-        prompts: by layer (key, value), each ``[U, kv heads, P, D]``, right-padded.
-        lengths: int64 ``[U]``, tokens of each prompt.
-        owner: int64 ``[R]``, the prompt of each completion, ascending.
+    ``prompts`` by layer (key, value), each ``[U, kv heads, P, D]``, right-padded, with ``lengths`` int64 ``[U]``;
+    ``owner`` int64 ``[R]`` is the prompt of each completion, ascending.
     """
 
     def __init__(self, prompts: list[tuple[Tensor, Tensor]], lengths: Tensor, owner: Tensor) -> None:

@@ -48,12 +48,10 @@ class Known:
         return out
 
     def opinions(self, requests: Sequence[Request], temperature: float, *, inside: bool) -> list[list[Opinion]]:
-        """Of every allowed action of every request, in order.
+        """Of every allowed action of every request, in order; the requests are decisions with choices of one adapter.
 
-        Args:
-            requests: decisions with choices, all of one adapter.
-            temperature: divides the logits, above 0.
-            inside: each token among those that continue some allowed action; otherwise among all.
+        The temperature is above 0. ``inside``: each token among those that continue some allowed action, else among
+        all.
         """
         keys = [_key(request, temperature, inside) for request in requests]
         new = {key: request for key, request in zip(keys, requests, strict=True) if key not in self._found}

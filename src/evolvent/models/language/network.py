@@ -27,12 +27,9 @@ def total_variation(logits: Tensor, others: Tensor) -> float:
 
 
 class Network:
-    """A causal language model, its adapters, and the number format it computes in.
+    """A causal language model whose attention is ours, its adapters, and the number format it computes in.
 
-    Args:
-        model: of transformers, its attention replaced by ours.
-        adapters: what is trained.
-        dtype: of the computation; weights that are trained stay in float32.
+    Weights that are trained stay in float32, whatever ``dtype`` is.
     """
 
     def __init__(self, model: Any, adapters: Adapters, dtype: torch.dtype) -> None:
@@ -135,11 +132,9 @@ class Network:
     def verify(self, rows: Sequence[np.ndarray]) -> None:
         """Check on some texts that packed rows and the cache predict what the model predicts by itself.
 
-        What is compared is the distribution of the next token, the mean over a text: rounding moves logits of a
-        trained adapter by more than half their spread, where no probability stands on them.
-
-        Args:
-            rows: tokens of the texts, two or more each; some begin alike.
+        Two tokens or more each; some begin alike. What is compared is the distribution of the next token, the mean over
+        a text: rounding moves logits of a trained adapter by more than half their spread, where no probability stands
+        on them.
 
         Raises:
             ModelError: this kind of model cannot be used (its attention, positions or output differ too much).

@@ -71,12 +71,8 @@ class Cache:
 class Retained:
     """The trie and its pools, of one adapter with its weights as they are.
 
-    Args:
-        limit: tokens that stay between two calls; of more, those used longest ago go, leaves first.
-
-    Attributes:
-        layers: (key, value) of each layer, ``[kv heads, slots, D]``.
-        n: slots in use.
+    ``limit`` tokens stay between two calls; of more, those used longest ago go, leaves first. ``layers`` are (key,
+    value) of each layer, ``[kv heads, slots, D]``, with ``n`` slots in use.
     """
 
     def __init__(self, limit: int) -> None:
@@ -119,8 +115,8 @@ class Retained:
     ) -> tuple[list[np.ndarray], dict[int, int], Tensor, list[int]]:
         """Evaluate what is new of each text, and all from its token ``first`` on, whose hidden states are missing.
 
-        Returns:
-            Slots of each text, the row of a slot among the hidden states, these, and how many tokens each text cost.
+        Returns the slots of each text, the row of a slot among the hidden states, these, and how many tokens each text
+        cost.
         """
         self._time += 1
         ids, at, row_of, parts = list[int](), list[int](), dict[int, int](), list[tuple[int, int, np.ndarray]]()
@@ -161,13 +157,10 @@ class Retained:
 
     @torch.inference_mode()
     def add(self, cache: Shared, rows: Sequence[int], behind: Sequence[int], written: Sequence[Sequence[int]]) -> None:
-        """Keep what completions have written and the model has evaluated.
+        """Keep what the completions ``rows`` of a cache have written and the model has evaluated.
 
-        Args:
-            cache: of all completions.
-            rows: which of them.
-            behind: the slot of each one's last prompt token.
-            written: their tokens; the first ``cache.steps`` have keys and values.
+        ``behind`` is the slot of each one's last prompt token; the first ``cache.steps`` tokens ``written`` have keys
+        and values.
         """
         new, source, places = list[int](), list[int](), list[int]()
         for row, slot, tokens in zip(rows, behind, written, strict=True):
@@ -249,13 +242,10 @@ class Retained:
 
 
 class Behind:
-    """Layout of new tokens of several texts, each behind what is kept of it.
+    """Layout of new tokens of several texts, each behind what is kept of it; their keys and values go to the pools.
 
-    Args:
-        retained: the pools; the new tokens' keys and values are written there.
-        slots: of the new tokens.
-        parts: of each text with new tokens: their first row, how many, and the slots of the whole text.
-        device: of the pools.
+    ``slots`` of the new tokens; ``parts`` of each text with new tokens: their first row, how many, and the slots of the
+    whole text.
     """
 
     def __init__(

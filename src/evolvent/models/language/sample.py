@@ -124,15 +124,9 @@ def sample_batch(
 ) -> list[Sampled]:
     """``counts`` completions of each prompt, prompt-major; see ``LanguageModel.sample``.
 
-    Args:
-        prompts: int ``[P]`` each.
-        counts: completions of each prompt.
-        trees: of the allowed choices of each prompt.
-        seeds: one for each completion.
-        limits: tokens that may follow each prompt.
-        settings: how to draw.
-        machine: the model's step, its head, and what decodes tokens.
-        retained: what earlier calls have left, for this one to use and to add to.
+    One tree of allowed choices and one limit of tokens a prompt, one seed a completion. ``machine`` is the model's
+    step, its head, and what decodes tokens; ``retained`` what earlier calls have left, for this one to use and to add
+    to.
     """
     step, head, decode = machine
     device = head.weight.device

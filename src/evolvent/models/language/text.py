@@ -75,14 +75,12 @@ class Text:
         return self._joined(rendered, texts, mark)
 
     def chat_behind(self, messages: Sequence[Mapping[str, Any]], number: int) -> np.ndarray:
-        """Token ids int32 ``[P]`` of what the template puts behind the content of a message, and all that follows it.
+        """Token ids int32 ``[P]`` of what the template puts behind the content of message ``number``, and all that
+        follows it.
 
         The assistant's next turn is begun. Works whatever that beginning holds (some open ``<think>`` there) and
-        whatever stood before: templates drop earlier thoughts, the record does not.
-
-        Args:
-            messages: role and content each, no more.
-            number: of the message.
+        whatever stood before: templates drop earlier thoughts, the record does not. Messages have role and content, no
+        more.
 
         Raises:
             BadInput: as for ``chat``, or the content does not stand in the rendered text, or several times.

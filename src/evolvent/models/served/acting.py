@@ -15,10 +15,9 @@ from evolvent.formulas.selection import softmax
 class Served:
     """Answers requests with ``generate`` and ``score``, one after another.
 
-    Args:
-        model: what answers; ``None`` takes any allowed action with the same probability and writes nothing.
-        temperature: of free text, 0 is greedy; actions on a list are drawn by their likelihood, at 1 where it is 0.
-            What is read for them counts as prompt tokens where the model has ``tokenize``.
+    Without a model any allowed action is taken with the same probability, and nothing is written. ``temperature`` is
+    that of free text, 0 is greedy; actions on a list are drawn by their likelihood, at 1 where it is 0. What is read
+    for them counts as prompt tokens where the model has ``tokenize``.
     """
 
     def __init__(self, model: Model | None, temperature: float = 0.0) -> None:

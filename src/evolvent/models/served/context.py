@@ -39,14 +39,11 @@ def common_prefix(a: np.ndarray, b: np.ndarray) -> int:
 class Trie:
     """The inner nodes of a trie over token sequences, parents before children: a shared beginning is evaluated once.
 
-    Args:
-        sequences: all continuations, int ``[K]`` each.
-        order: which of them still wait, sorted so that common beginnings are neighbours; each has two tokens or more.
-        max_branches: how many sequences may be taken at once.
-        max_nodes: how many inner nodes may be made (the first sequence is always taken whole).
+    It takes from the front of ``order`` (what still waits, common beginnings neighbours, two tokens or more each) at
+    most ``max_branches`` sequences and ``max_nodes`` nodes, and the first sequence always.
 
     Attributes:
-        taken: how many of ``order`` this trie holds, from its front.
+        taken: how many of ``order`` this trie holds.
         tokens, depths: int32 ``[N]`` of the inner nodes; depth 0 follows the prompt.
         branches, branch_offsets: branch numbers (0 … taken - 1) through node ``i`` are
             ``branches[branch_offsets[i] : branch_offsets[i + 1]]``.

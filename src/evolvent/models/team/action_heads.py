@@ -26,10 +26,7 @@ LOG_TAU = math.log(2 * math.pi)
 class Allowed(NamedTuple):
     """What agents may do now, with any leading axes; ``None`` = all choices, all agents.
 
-    Attributes:
-        choices: bool ``[..., N]``.
-        dims: bool ``[..., dims]``, the numbers an agent has.
-        chooses: bool ``[...]``, whether an agent has choices at all.
+    Bool: choices ``[..., N]``, the numbers an agent has ``[..., dims]``, whether it has choices at all ``[...]``.
     """
 
     choices: Tensor | None = None
@@ -48,11 +45,8 @@ class Outlook(NamedTuple):
 class ActionHead(nn.Module):
     """The action specs of a team on the device of its policy; no parameters, nothing in the state dict.
 
-    Attributes:
-        choices: N, 0 where nobody chooses.
-        dims: longest vector of numbers.
-        width: N + dims, columns a network must give.
-        parts: P, columns of log-probabilities.
+    N choices (0 where nobody chooses) and ``dims`` numbers take ``width`` columns of a network's output and give P
+    parts.
     """
 
     choice_AN: Tensor | None

@@ -34,16 +34,10 @@ class Layer(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """Weights of a decoder as acting wants them.
+    """Weights of a decoder as acting wants them: its blocks, its head (up, norm, out), and what makes tokens.
 
-    Attributes:
-        layers: the blocks.
-        up, norm, out: the head.
-        table: tokens before or, where there are no numbers, after GELU and LN: N choices, start, no choice.
-        numbers: token columns of the numbers.
-        token_norm: LN of tokens, where there are numbers.
-        sigma: of the numbers.
-        choices, heads: N and H.
+    The table has N choices, start, no choice: before or, where there are no numbers, after GELU and LN. ``numbers`` are
+    the token columns of the numbers, ``token_norm`` the LN of tokens where there are some, ``sigma`` their deviation.
     """
 
     layers: list[Layer]
