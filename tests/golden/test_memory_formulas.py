@@ -36,17 +36,16 @@ def test_zscores():
         (1, "bd", (-0.5077, 1.3200, -1.3200, 0.5077)),
     ],
 )
-def test_two_phase(weight, selected, scores):
-    sim, q = [0.82, 0.78, 0.70, 0.64, 0.61], [0.0, 0.9, -0.4, 0.5, 1.0]
-    chosen, pool, score = selection.two_phase("abcde", sim, q, gate=0.62, pool=4, k=2, weight=weight)
-    assert "".join("abcde"[i] for i in chosen) == selected
-    assert pool.tolist() == [0, 1, 2, 3]
+def test_blended(weight, selected, scores):
+    sim, q = np.array([0.82, 0.78, 0.70, 0.64]), np.array([0.0, 0.9, -0.4, 0.5])
+    chosen, score, _, _ = selection.blended(range(4), sim, q, k=2, weight=weight)
+    assert "".join("abcd"[i] for i in chosen) == selected
     assert score == pytest.approx(scores, abs=6e-5)
 
 
-def test_two_phase_with_an_empty_pool():
-    chosen, pool, score = selection.two_phase("ab", [0.8, 0.7], [0, 1], gate=0.9, pool=5, k=3, weight=0.5)
-    assert chosen.size == pool.size == score.size == 0
+def test_blended_with_an_empty_pool():
+    chosen, score, _, _ = selection.blended([], np.zeros(0), np.zeros(0), k=3, weight=0.5)
+    assert chosen.size == score.size == 0
 
 
 Q_DIAMOND = {"A": 0.0, "B": 0.2, "C": 0.4, "D": 0.6, "N": 0.0}

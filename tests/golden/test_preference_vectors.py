@@ -6,7 +6,8 @@ import torch
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.credit import token_guided
-from evolvent.learn.critics.soft_q import polyak, soft_optimum, soft_q_actor, soft_q_critic, soft_value
+from evolvent.formulas import soft
+from evolvent.learn.critics.soft_q import polyak, soft_q_actor, soft_q_critic
 from evolvent.learn.preference import objective as pair_losses
 from evolvent.learn.preference.objective import Preference
 from evolvent.learn.tokens.units import Units
@@ -117,24 +118,24 @@ Q = torch.tensor([[1, 0.5, 0], [0.2, 0.9, -0.3]], dtype=D)
 
 
 def test_soft_value_and_optimum():
-    value = soft_value(PI.log(), RHO.log(), Q, 0.1)
+    value = soft.soft_value(PI, Q, RHO, 0.1)
     assert value.tolist() == pytest.approx([0.647473, 0.690317], abs=1e-6)
     assert 0.3 + 0.99 * (1 - 0) * float(value[0]) == pytest.approx(0.940999, abs=1e-6)
-    best, top = soft_optimum(RHO.log(), Q, 0.1)
-    assert best.exp()[0].tolist() == pytest.approx([0.993285, 0.006693, 0.000023], abs=1e-6)
-    assert best.exp()[1].tolist() == pytest.approx([0.000547, 0.999451, 0.000002], abs=1e-6)
+    best, top = soft.soft_best_policy(Q, RHO, 0.1), soft.soft_best_value(Q, RHO, 0.1)
+    assert best[0].tolist() == pytest.approx([0.993285, 0.006693, 0.000023], abs=1e-6)
+    assert best[1].tolist() == pytest.approx([0.000547, 0.999451, 0.000002], abs=1e-6)
     assert top.tolist() == pytest.approx([0.909045, 0.830740], abs=1e-6)
-    assert soft_value(best, RHO.log(), Q, 0.1).tolist() == pytest.approx(top.tolist())
+    assert soft.soft_value(best, Q, RHO, 0.1).tolist() == pytest.approx(top.tolist())
 
 
 def test_actor_loss_is_the_divergence_from_the_optimum_up_to_a_constant():
-    _, top = soft_optimum(RHO.log(), Q, 0.1)
+    top = torch.from_numpy(soft.soft_best_value(Q, RHO, 0.1))
     divergence = soft_q_actor(PI.log(), RHO.log(), Q, 0.1) + top / 0.1
     assert divergence.tolist() == pytest.approx([2.615714, 1.404229], abs=1e-6)
 
 
 def test_actor_gradient_vanishes_at_the_optimum_and_leaves_q_alone():
-    best, _ = soft_optimum(RHO.log(), Q, 0.1)
+    best = torch.from_numpy(soft.soft_best_policy(Q, RHO, 0.1)).log()
     logits, q = best.clone().requires_grad_(), Q.clone().requires_grad_()
     soft_q_actor(torch.log_softmax(logits, -1), RHO.log(), q, 0.1).sum().backward()
     assert logits.grad.abs().max() < 1e-12 and q.grad is None
@@ -145,7 +146,7 @@ def test_actor_gradient_vanishes_at_the_optimum_and_leaves_q_alone():
 
 def test_tokens_that_are_not_allowed_count_nothing():
     barred = torch.tensor([[0.0, -torch.inf]], dtype=D)
-    assert soft_value(barred, torch.tensor([[-1.0, -1.0]], dtype=D), torch.ones(1, 2, dtype=D), 0.1).isfinite().all()
+    assert soft_q_actor(barred, torch.tensor([[-1.0, -1.0]], dtype=D), torch.ones(1, 2, dtype=D), 0.1).isfinite().all()
 
 
 def test_critic_moves_the_taken_entry_only():

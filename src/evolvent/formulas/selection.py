@@ -37,72 +37,17 @@ def zscores(x: ArrayLike, *, eps: float = 1e-9, clip: float | None = None) -> np
     return z if clip is None else np.clip(z, -clip, clip)
 
 
-def two_phase(
-    ids: Sequence[object],
-    sim: ArrayLike,
-    q: ArrayLike,
-    *,
-    gate: float,
-    pool: int,
-    k: int,
-    weight: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two-phase recall (MemRL, arXiv 2601.03192): gate and pool by similarity, then rank by a blend of z-scores.
-
-    Phase A keeps the ``pool`` most similar items with ``sim > gate``. Phase B scores them
-    ``(1 - weight) z(sim) + weight z(q)``, z taken inside the pool, and selects the ``k`` highest. Ties (to
-    nine decimals) go to the more similar, then to the smaller id: the order of the rows makes no difference.
-
-    Args:
-        ids: N comparable ids (all strings or all numbers), read for the items near the pool's edge only.
-        sim: similarity float ``[N]``.
-        q: value float ``[N]``.
-        gate: lower bound of similarity, strict; ``-inf`` admits all.
-        pool: size of phase A (k1).
-        k: number selected (k2).
-        weight: share of the value, 0 (similarity only) to 1 (value only).
-
-    Returns:
-        ``(selected, pool, scores)``: row numbers int64 ``[<=k]`` best first; row numbers int64 ``[<=pool]`` most
-        similar first; score float64 aligned with the pool. All empty when nothing passes the gate.
-
-    Raises:
-        BadInput: lengths differ, NaN among the similarities or the pool's values, ``weight`` outside 0..1.
-    """
-    sim_N, q_N = np.asarray(sim), np.asarray(q)
-    if sim_N.ndim != 1 or sim_N.shape != q_N.shape or len(ids) != len(sim_N):
-        raise BadInput(
-            "ids, sim and q must have one length",
-            got=(len(ids), sim_N.shape, q_N.shape),
-            expected="three vectors of N",
-            where="formulas.selection.two_phase",
-        )
-    if not 0.0 <= weight <= 1.0 or pool < 1 or k < 0:
-        raise BadInput(
-            "weight, pool or k out of range",
-            got=(weight, pool, k),
-            expected="0 <= weight <= 1, pool >= 1, k >= 0",
-            where="formulas.selection.two_phase",
-        )
-    if np.isnan(sim_N).any():
-        raise BadInput("a similarity is NaN", where="formulas.selection.two_phase", do="check the embeddings")
-    passed = np.flatnonzero(sim_N > gate)
-    if passed.size > pool:
-        # keep everything at or above the pool-th similarity, so that ties at the edge are broken by id, not by row
-        edge = np.partition(sim_N[passed], passed.size - pool)[passed.size - pool]
-        passed = passed[sim_N[passed] >= edge]
-    pool_rows = np.array(sorted(passed.tolist(), key=lambda i: (-float(sim_N[i]), ids[i]))[:pool], dtype=np.int64)  # type: ignore[arg-type,return-value]
-    # places in the pool are in (similarity, id) order already
-    best, scores, _, _ = blended(range(len(pool_rows)), sim_N[pool_rows], q_N[pool_rows], k=k, weight=weight)
-    return pool_rows[best], pool_rows, scores
-
-
 def blended(
     ids: Sequence[int], sim_N: np.ndarray, q_N: np.ndarray, *, k: int, weight: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Phase B of ``two_phase``, for a pool of N numbered items.
+    """The ranking of MemRL's two-phase recall (arXiv 2601.03192), inside a pool of N items that passed a gate.
 
-    Row numbers int64 ``[<=k]``, best first; scores, z-scores of similarity and of value, float64 ``[N]``.
+    Scores are ``(1 - weight) z(sim) + weight z(q)``, z taken inside the pool. Ties (to nine decimals) go to the more
+    similar, then to the smaller id: the order of the rows makes no difference. Row numbers int64 ``[<=k]``, best first;
+    scores, z-scores of similarity and of value, float64 ``[N]``.
+
+    Raises:
+        BadInput: a similarity or a value is not finite.
     """
     z_sim, z_q = zscores(sim_N), zscores(q_N)
     scores = (1.0 - weight) * z_sim + weight * z_q

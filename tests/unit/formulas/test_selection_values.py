@@ -13,9 +13,8 @@ from evolvent.formulas import baselines, causal, selection, values
 finite = st.floats(-1e6, 1e6, allow_nan=False)
 
 
-def slow_two_phase(items, gate, pool, k, weight):
+def slow_blended(kept, k, weight):
     """Sort everything, as a reference; items are (id, sim, q)."""
-    kept = sorted((i for i in items if i[1] > gate), key=lambda i: (-i[1], i[0]))[:pool]
     zs = selection.zscores([i[1] for i in kept])
     zq = selection.zscores([i[2] for i in kept])
     score = {i[0]: round((1 - weight) * a + weight * b, 9) for i, a, b in zip(kept, zs, zq, strict=True)}
@@ -25,39 +24,31 @@ def slow_two_phase(items, gate, pool, k, weight):
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), max_size=25),
-    st.integers(1, 8),
     st.integers(0, 5),
     st.sampled_from([0.0, 0.3, 0.5, 1.0]),
     st.randoms(use_true_random=False),
 )
-def test_two_phase_equals_sorting_everything_and_ignores_row_order(rows, pool, k, weight, random):
-    items = [(f"m{i}", s / 4, q / 3) for i, (s, q) in enumerate(rows)]  # coarse grid: many ties
-    want = slow_two_phase(items, 0.2, pool, k, weight)
+def test_blended_equals_sorting_everything_and_ignores_row_order(rows, k, weight, random):
+    items = [(i, s / 4, q / 3) for i, (s, q) in enumerate(rows)]  # coarse grid: many ties
+    want = slow_blended(items, k, weight)
     random.shuffle(items)
-    ids = [i[0] for i in items]
-    chosen, in_pool, scores = selection.two_phase(
-        ids, [i[1] for i in items], [i[2] for i in items], gate=0.2, pool=pool, k=k, weight=weight
-    )
-    assert [ids[i] for i in chosen] == want
-    assert len(in_pool) == len(scores) <= pool
+    ids, sim, q = np.array(items).reshape(-1, 3).T
+    chosen, scores, _, _ = selection.blended(ids.astype(int), sim, q, k=k, weight=weight)
+    assert ids[chosen].tolist() == want
+    assert len(scores) == len(items)
 
 
 def test_two_that_disagree_are_a_tie_which_the_last_bits_do_not_decide():
     rng = np.random.default_rng(0)  # one is nearer, the other has the higher value: z-scores of ±1 either way
     for near, far, low, high in np.sort(rng.random((200, 2, 2))).reshape(200, 4)[:, [1, 0, 2, 3]]:
-        chosen, _, _ = selection.two_phase("ab", [far, near], [high, low], gate=0, pool=2, k=1, weight=0.5)
+        chosen, *_ = selection.blended([0, 1], np.array([far, near]), np.array([high, low]), k=1, weight=0.5)
         assert chosen.tolist() == [1]
 
 
-def test_two_phase_refuses_what_it_cannot_rank():
-    with pytest.raises(BadInput, match="NaN"):
-        selection.two_phase("ab", [0.5, math.nan], [0, 0], gate=0, pool=2, k=1, weight=0.5)
-    with pytest.raises(BadInput, match="finite"):
-        selection.two_phase("ab", [0.5, 0.6], [0, math.nan], gate=0, pool=2, k=1, weight=0.5)
-    with pytest.raises(BadInput, match="one length"):
-        selection.two_phase("abc", [0.5, 0.6], [0, 0], gate=0, pool=2, k=1, weight=0.5)
-    with pytest.raises(BadInput, match="out of range"):
-        selection.two_phase("ab", [0.5, 0.6], [0, 0], gate=0, pool=2, k=1, weight=1.5)
+def test_what_cannot_be_ranked_is_refused():
+    for sim, q in (([0.5, math.nan], [0, 0]), ([0.5, 0.6], [0, math.nan])):
+        with pytest.raises(BadInput, match="finite"):
+            selection.blended([0, 1], np.array(sim), np.array(q), k=1, weight=0.5)
 
 
 @given(st.lists(finite, min_size=1, max_size=30))

@@ -17,14 +17,6 @@ from torch import Tensor
 from evolvent.learn.losses import huber
 
 
-def soft_value(logp_UV: Tensor, ref_logp_UV: Tensor, q_UV: Tensor, beta: float) -> Tensor:
-    """``E_pi Q - beta KL(pi, rho)`` at each position, ``[U]``; normalised log-probabilities, Q in units of reward."""
-    p = logp_UV.exp()
-    # 0 * (-inf) of a token that is not allowed must count 0
-    kl = torch.where(p > 0, p * (logp_UV - ref_logp_UV), torch.zeros_like(p)).sum(-1)
-    return (p * q_UV).sum(-1) - beta * kl
-
-
 def soft_q_actor(logp_UV: Tensor, ref_logp_UV: Tensor, q_UV: Tensor, beta: float) -> Tensor:
     """The actor's loss at each position, ``[U]``, up to the constant ``log Z``: ``-softV / beta`` with Q detached.
 
@@ -42,13 +34,6 @@ def soft_q_actor(logp_UV: Tensor, ref_logp_UV: Tensor, q_UV: Tensor, beta: float
 def soft_q_critic(q_UV: Tensor, token_U: Tensor, target_U: Tensor, *, delta: float = 10.0) -> Tensor:
     """Huber loss of the taken token's entry against its target, ``[U]``; ``token_U`` int64."""
     return huber(q_UV.gather(-1, token_U[:, None]).squeeze(-1) - target_U.detach(), delta)
-
-
-def soft_optimum(ref_logp_UV: Tensor, q_UV: Tensor, beta: float) -> tuple[Tensor, Tensor]:
-    """The best policy for Q as log-probabilities ``[U, V]``, and its value ``beta log sum rho e^(Q/beta)`` ``[U]``."""
-    z = ref_logp_UV + q_UV / beta
-    total = torch.logsumexp(z, dim=-1)
-    return z - total[:, None], beta * total
 
 
 @torch.no_grad()

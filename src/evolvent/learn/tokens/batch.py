@@ -19,6 +19,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.ledger import Ledger
 from evolvent.learn.tokens.units import Units
+from evolvent.models.language.choices import Choices
 from evolvent.models.language.model import Row
 
 Unit = Literal["token", "action"]
@@ -353,14 +354,8 @@ def _free(row: Row, unit: str) -> np.ndarray:
         return np.array([len(row.choices) != 1])
     if not row.choices:
         return np.ones(len(row.tokens), np.bool_)
-    free, alive = np.zeros(len(row.tokens), np.bool_), row.choices
-    for k, token in enumerate(row.tokens):
-        alive = [ids for ids in alive if len(ids) > k]
-        free[k] = len({int(ids[k]) for ids in alive}) > 1
-        alive = [ids for ids in alive if ids[k] == token]
-        if len(alive) < 2:
-            break
-    return free
+    tree = Choices(row.choices)
+    return np.array([tree.is_open(node) for node in tree.path(row.tokens)])
 
 
 def _columns(parts: Sequence[_Part]) -> Units:

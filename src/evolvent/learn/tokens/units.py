@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Protocol
 
@@ -60,15 +61,9 @@ class Units:
         """The same on another device."""
         return self._each(lambda column: column.to(device))
 
-    def _each(self, change: Change) -> Units:
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Units:
         columns = {field.name: getattr(self, field.name) for field in fields(self)}
         return replace(self, **{name: change(column) for name, column in columns.items() if column is not None})
-
-
-class Change(Protocol):
-    """From a column to another one."""
-
-    def __call__(self, column: Tensor, /) -> Tensor: ...  # noqa: D102
 
 
 class Terms(NamedTuple):

@@ -72,7 +72,9 @@ def row_logprobs(
         hidden = states(rows, forward, head.weight.device, max_tokens)
         offsets = np.concatenate([[0], np.cumsum([len(row.tokens) for row in rows])])
         places = [np.arange(a, b) for a, b in itertools.pairwise(offsets)]
-        numbers = _Questions(rows, trees, places).answer(lambda at: hidden[_to(at, hidden.device)], head, temperature)
+        numbers = _Questions(rows, trees, places).answer(
+            lambda at: hidden[tensor_on(at, hidden.device)], head, temperature
+        )
         logits = head.logits(hidden) / temperature if "logits" in want else None
         return Logprobs(*numbers, hidden if "hidden" in want else None, logits)
     ends: list[Tensor] = []
@@ -84,7 +86,7 @@ def row_logprobs(
         questions = _Questions([rows[i] for i in group], [trees[i] for i in group], places)
         ends.append(torch.stack(questions.answer(partial(forward, packed), head, temperature)))
     both = torch.cat([torch.zeros(2, 0, device=head.weight.device), *ends], dim=1)
-    both = both[:, _to(_back(rows, groups), both.device)]
+    both = both[:, tensor_on(_back(rows, groups), both.device)]
     return Logprobs(both[0], both[1])
 
 
@@ -97,8 +99,8 @@ def states(rows: Sequence[Row], forward: Forward, device: torch.device, max_toke
         packed = packing.pack([sequences[i] for i in group])
         places = np.concatenate([_predicting(packed, j, rows[i]) for j, i in enumerate(group)])
         distinct, back = np.unique(places, return_inverse=True)
-        parts.append(forward(packed, distinct).float()[_to(back.reshape(-1), device)])
-    return torch.cat(parts)[_to(_back(rows, groups), device)]
+        parts.append(forward(packed, distinct).float()[tensor_on(back.reshape(-1), device)])
+    return torch.cat(parts)[tensor_on(_back(rows, groups), device)]
 
 
 def checked_rows(rows: Sequence[Row], n_vocab: int, n_context: int) -> list[Row]:
@@ -241,9 +243,9 @@ class _Questions:
             hidden = hidden_at(places)
             if len(pairs):
                 own, position = np.unique(pairs[:, 0], return_inverse=True)
-                chosen = hidden if len(own) == len(places) else hidden[_to(np.searchsorted(places, own), device)]
-                index = _to(position.reshape(-1), device)
-                token, again = _to(pairs[:, 1], device), _to(pair_back.reshape(-1), device)
+                chosen = hidden if len(own) == len(places) else hidden[tensor_on(np.searchsorted(places, own), device)]
+                index = tensor_on(position.reshape(-1), device)
+                token, again = tensor_on(pairs[:, 1], device), tensor_on(pair_back.reshape(-1), device)
                 logp, entropy = log_softmax_at(chosen, head.weight, head.bias, index, token, temperature)
                 logps.append(logp[again])
                 entropies.append(entropy[index[again]])
@@ -252,7 +254,7 @@ class _Questions:
                 logp, entropy = self._restricted(nodes, node_back.reshape(-1), at, hidden, head, temperature)
                 logps.append(logp)
                 entropies.append(entropy)
-        index = _to(self.source, device)
+        index = tensor_on(self.source, device)
         return torch.cat(logps)[index], torch.cat(entropies)[index]
 
     def _restricted(
@@ -262,12 +264,13 @@ class _Questions:
         starts = np.concatenate([[0], np.cumsum([len(a) for a in allowed])])
         segment = np.repeat(np.arange(len(nodes)), [len(a) for a in allowed])
         device = hidden.device
-        token = _to(np.concatenate(allowed), device)
-        logits = logits_at(hidden, head.weight, head.bias, _to(at[segment], device), token)
-        logp, entropy = segment_log_softmax(logits / temperature, _to(segment, device), len(nodes))
+        token = tensor_on(np.concatenate(allowed), device)
+        logits = logits_at(hidden, head.weight, head.bias, tensor_on(at[segment], device), token)
+        logp, entropy = segment_log_softmax(logits / temperature, tensor_on(segment, device), len(nodes))
         taken = [starts[n] + np.searchsorted(allowed[n], t) for n, t in zip(back, self.bound[:, 3], strict=True)]
-        return logp[_to(np.array(taken, np.int64), device)], entropy[_to(back, device)]
+        return logp[tensor_on(np.array(taken, np.int64), device)], entropy[tensor_on(back, device)]
 
 
-def _to(array: np.ndarray, device: torch.device) -> Tensor:
+def tensor_on(array: np.ndarray, device: torch.device) -> Tensor:
+    """Integers as an int64 tensor on a device."""
     return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)

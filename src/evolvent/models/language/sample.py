@@ -17,7 +17,7 @@ from torch import Tensor
 from evolvent.core.protocols import cut
 from evolvent.models.language.attention import Packed, Shared
 from evolvent.models.language.choices import Choices
-from evolvent.models.language.logprobs import Head
+from evolvent.models.language.logprobs import Head, tensor_on
 from evolvent.models.language.pack import Pack, pack
 from evolvent.models.language.retained import Retained, Step
 from evolvent.models.sampling import nucleus
@@ -187,9 +187,9 @@ def _prefill(
     if retained is None:
         packed = pack(unique)
         layout = Packed(packed, device, retain=True)
-        hidden = step(_tensor(packed.token_ids, device), _tensor(packed.positions, device), layout)
+        hidden = step(tensor_on(packed.token_ids, device), tensor_on(packed.positions, device), layout)
         places, evaluated = [packed.where(u) for u in range(len(unique))], _first_seen(packed)
-        hidden = hidden[_tensor(np.array([at[-1] for at in places]), device)]
+        hidden = hidden[tensor_on(np.array([at[-1] for at in places]), device)]
         pools = (layout.retained.pop(layer) for layer in sorted(layout.retained))
     else:
         places, hidden, evaluated = retained.read(unique, step, device)
@@ -198,7 +198,7 @@ def _prefill(
     table = np.zeros((len(unique), lengths.max()), np.int64)
     for u, at in enumerate(places):
         table[u, : len(at)] = at
-    index = _tensor(table.reshape(-1), device)
+    index = tensor_on(table.reshape(-1), device)
 
     def spread(pool: Tensor) -> Tensor:
         rows = pool[:, index].view(pool.shape[0], len(unique), -1, pool.shape[2])
@@ -211,8 +211,8 @@ def _prefill(
     for one, u in zip(alive, owner[order].tolist(), strict=True):
         one.cached, one.behind = len(places[u]) - evaluated[u], int(places[u][-1])
         evaluated[u] = 0  # the others of this prompt find all of it
-    at = _tensor(owner[order], device)
-    return Shared(layers, _tensor(lengths, device), at), hidden[at], alive
+    at = tensor_on(owner[order], device)
+    return Shared(layers, tensor_on(lengths, device), at), hidden[at], alive
 
 
 def _first_seen(packed: Pack) -> list[int]:
@@ -319,7 +319,3 @@ def _finished(one: _Writing, settings: SamplingParams, decode: Callable[[Sequenc
     text, stopped = cut(text, settings.stop if one.tree is None else ())
     numbers = (np.array(one.ids, np.int32), np.array(one.logp, np.float32), np.array(one.entropy, np.float32))
     return Sampled(*numbers, text, one.finish, stopped, one.cached)
-
-
-def _tensor(array: np.ndarray, device: torch.device) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(array, np.int64)).to(device)

@@ -146,25 +146,22 @@ def _library_path() -> Path:
 def _check_layout(ffi: Any, lib: Any, path: Path) -> None:
     """Refuse a library whose structs have another layout: its defaults, read through ours, are then not llama.cpp's."""
     c, m = lib.llama_context_default_params(), lib.llama_model_default_params()
-    got = {
-        "sizes": (c.n_ctx, c.n_batch, c.n_ubatch, c.n_seq_max),
-        "middle": (c.flash_attn_type, c.type_k, c.type_v),
-        "flags": (c.embeddings, c.offload_kqv, c.swa_full, c.kv_unified),
-        "end": (c.samplers == ffi.NULL, c.n_samplers, c.ctx_other == ffi.NULL),
-        "model": (m.vocab_only, m.check_tensors, m.use_extra_bufts, m.kv_overrides == ffi.NULL),
+    shown = {  # what it says, and what llama.cpp's defaults are
+        "sizes": ((c.n_ctx, c.n_batch, c.n_ubatch, c.n_seq_max), (512, 2048, 512, 1)),
+        "middle": ((c.flash_attn_type, c.type_k, c.type_v), (-1, 1, 1)),
+        "flags": ((c.embeddings, c.offload_kqv, c.swa_full, c.kv_unified), (False, True, True, False)),
+        "end": ((c.samplers == ffi.NULL, c.n_samplers, c.ctx_other == ffi.NULL), (True, 0, True)),
+        "model": (
+            (m.vocab_only, m.check_tensors, m.use_extra_bufts, m.kv_overrides == ffi.NULL),
+            (False, False, True, True),
+        ),
     }
-    expected = {
-        "sizes": (512, 2048, 512, 1),
-        "middle": (-1, 1, 1),
-        "flags": (False, True, True, False),
-        "end": (True, 0, True),
-        "model": (False, False, True, True),
-    }
-    if got != expected:
+    other = {name: pair for name, pair in shown.items() if pair[0] != pair[1]}
+    if other:
         raise ModelError(
             "the llama.cpp library has another struct layout than this version of Evolvent knows",
-            got={k: v for k, v in got.items() if v != expected[k]},
-            expected={k: v for k, v in expected.items() if v != got[k]},
+            got={name: got for name, (got, _) in other.items()},
+            expected={name: expected for name, (_, expected) in other.items()},
             where=str(path),
             do=f"pip install {PINNED}, or unset ${LIBRARY_VARIABLE}",
         )

@@ -8,31 +8,10 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 
-_KNOWN = {
-    "type",
-    "properties",
-    "required",
-    "items",
-    "minItems",
-    "maxItems",
-    "minLength",
-    "maxLength",
-    "enum",
-    "const",
-    "anyOf",
-    "oneOf",
-    "$ref",
-    "$defs",
-    "definitions",
-    "additionalProperties",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "$schema",
-    "$id",
-    "$comment",
-}
+_SHAPES = {"type", "properties", "required", "items", "enum", "const", "anyOf", "oneOf", "$ref", "$defs", "definitions"}
+_BOUNDS = {"minItems", "maxItems", "minLength", "maxLength"}
+_NOTES = {"title", "description", "default", "examples", "$schema", "$id", "$comment"}
+_KNOWN = _SHAPES | _BOUNDS | _NOTES | {"additionalProperties"}
 
 _BASE = {
     "ws": '" "?',

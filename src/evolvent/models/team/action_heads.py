@@ -114,11 +114,11 @@ class ActionHead(nn.Module):
         choice = vector = None
         if logits is not None:
             choice = (logits if greedy else logits + gumbel(logits.shape, logits, generator)).argmax(-1)
-            choice = choice if allowed.chooses is None else choice.masked_fill(~allowed.chooses, 0)
+            choice = _own(choice, allowed.chooses)
         if sigma is not None:
             vector = out[..., self.choices :]
             vector = vector if greedy else vector + sigma * normal(vector.shape, vector, generator)
-            vector = vector if allowed.dims is None else vector.masked_fill(~allowed.dims, 0.0)
+            vector = _own(vector, allowed.dims)
         action = self.join(choice, vector)
         return action, self._logp(logits, out, sigma, action, allowed)
 
@@ -138,23 +138,20 @@ class ActionHead(nn.Module):
         parts: list[Tensor] = []
         if logits is not None and choice is not None:
             logp = logits.gather(-1, choice.unsqueeze(-1))
-            parts.append(logp if allowed.chooses is None else logp.masked_fill(~allowed.chooses.unsqueeze(-1), 0.0))
+            parts.append(_own(logp, None if allowed.chooses is None else allowed.chooses.unsqueeze(-1)))
         if sigma is not None and vector is not None:
             logp = -0.5 * ((vector - out[..., self.choices :]) / sigma).square() - (sigma.log() + 0.5 * LOG_TAU)
-            parts.append(logp if allowed.dims is None else logp.masked_fill(~allowed.dims, 0.0))
+            parts.append(_own(logp, allowed.dims))
         return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
 
     def _entropy(self, logits: Tensor | None, out: Tensor, sigma: Tensor | None, allowed: Allowed) -> Tensor:
-        total: Tensor | None = None
+        parts: list[Tensor] = []
         if logits is not None:
-            total = -(logits.exp() * logits).sum(-1)
-            total = total if allowed.chooses is None else total.masked_fill(~allowed.chooses, 0.0)
+            parts.append(_own(-(logits.exp() * logits).sum(-1), allowed.chooses))
         if sigma is not None:
             each = (sigma.log() + 0.5 * (1.0 + LOG_TAU)).expand(out[..., self.choices :].shape)
-            each = (each if allowed.dims is None else each.masked_fill(~allowed.dims, 0.0)).sum(-1)
-            total = each if total is None else total + each
-        assert total is not None
-        return total
+            parts.append(_own(each, allowed.dims).sum(-1))
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
 def divergence(old: Outlook, new: Outlook, allowed: Allowed) -> Tensor:
@@ -162,17 +159,18 @@ def divergence(old: Outlook, new: Outlook, allowed: Allowed) -> Tensor:
 
     Choices: ``sum p (log p - log q)``, weighted by the old policy. Numbers: Gaussian, summed over those an agent has.
     """
-    total: Tensor | None = None
+    parts: list[Tensor] = []
     if old.logp is not None and new.logp is not None:
-        total = (old.logp.exp() * (old.logp - new.logp)).sum(-1)
-        total = total if allowed.chooses is None else total.masked_fill(~allowed.chooses, 0.0)
+        parts.append(_own((old.logp.exp() * (old.logp - new.logp)).sum(-1), allowed.chooses))
     if old.sigma is not None and new.sigma is not None and old.mean is not None and new.mean is not None:
         far = (old.sigma.square() + (old.mean - new.mean).square()) / (2.0 * new.sigma.square())
-        each = (new.sigma / old.sigma).log() + far - 0.5
-        each = (each if allowed.dims is None else each.masked_fill(~allowed.dims, 0.0)).sum(-1)
-        total = each if total is None else total + each
-    assert total is not None
-    return total
+        parts.append(_own((new.sigma / old.sigma).log() + far - 0.5, allowed.dims).sum(-1))
+    return parts[0] if len(parts) == 1 else parts[0] + parts[1]
+
+
+def _own(x: Tensor, mask: Tensor | None) -> Tensor:
+    """``x``, 0 where an agent has no such part."""
+    return x if mask is None else x.masked_fill(~mask, 0)
 
 
 def sigma_of(scale: Tensor) -> Tensor:
