@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import shlex
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 _ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and want an environment for themselves
 
@@ -70,6 +72,18 @@ def missing_extra(package: str, extra: str, where: str, otherwise: str = "") -> 
         do=install(extra) + (f"\n      or without it: {otherwise}" if otherwise else ""),
         code="missing_extra",
     )
+
+
+def optional(module: str, extra: str, where: str) -> Any:
+    """A module of an optional package.
+
+    Raises:
+        MissingExtra: the package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise missing_extra(module.partition(".")[0], extra, where) from error
 
 
 def install(extra: str) -> str:

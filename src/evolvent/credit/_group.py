@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -32,6 +32,25 @@ def totals(episodes: Sequence[Episode], rows: Sequence[int], kinds: Sequence[str
 
 def _total(episode: Episode, kind: str) -> float:
     return episode.total_reward if kind == "return" else reward_total(episode, kind)
+
+
+def over_groups(
+    episodes: Sequence[Episode],
+    advantage: Callable[[np.ndarray, list[str]], np.ndarray],
+    reward: Callable[[Episode], float] | None = None,
+    kinds: Sequence[str] = ("return",),
+) -> Ledger:
+    """Step credit of a rule that compares whole attempts, on every step of the valid episodes.
+
+    ``advantage`` takes what they earned, float64 ``[N]``, and the groups they belong to. They earned what ``reward``
+    says, or these ``kinds`` in sum (``totals``).
+    """
+    rows = valid_rows(episodes)
+    if reward is None:
+        ret = totals(episodes, rows, kinds)
+    else:
+        ret = np.array([reward(episodes[i]) for i in rows], dtype=np.float64)
+    return to_steps(episodes, rows, advantage(ret, labels(episodes, rows)))
 
 
 def to_steps(episodes: Sequence[Episode], rows: Sequence[int], adv: np.ndarray) -> Ledger:

@@ -21,12 +21,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import last_reward
-from evolvent.credit._group import labels, to_steps, valid_rows
+from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import leave_one_out
 from evolvent.formulas.execution_rewards import efficiency_reward
 
@@ -46,9 +44,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: an attempt that lacks a kind of reward, or is right and has no ratio above 0.
     """
-    rows = valid_rows(episodes)
-    reward = np.array([_reward(episodes[i]) for i in rows], dtype=np.float64)
-    return to_steps(episodes, rows, reward - leave_one_out(reward, labels(episodes, rows)))
+    return over_groups(episodes, lambda earned, group: earned - leave_one_out(earned, group), _reward)
 
 
 def _reward(episode: Episode) -> float:

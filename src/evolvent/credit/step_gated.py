@@ -19,14 +19,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import reward_total
-from evolvent.credit._group import labels, to_steps, valid_rows
+from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import group_z
 from evolvent.formulas.process_rewards import gated_total
 
@@ -63,11 +62,9 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: an attempt that lacks a kind of reward, or another number of gates than of levels.
     """
-    rows = valid_rows(episodes)
-    total = np.array([_total(episodes[i], config) for i in rows], dtype=np.float64)
-    return to_steps(episodes, rows, group_z(total, labels(episodes, rows), eps=config.eps))
 
+    def total(episode: Episode) -> float:
+        low = [math.fsum(reward_total(episode, kind) for kind in kinds) for kinds in config.levels]
+        return gated_total([episode.total_reward, *low], config.gates)
 
-def _total(episode: Episode, config: Config) -> float:
-    low = [math.fsum(reward_total(episode, kind) for kind in kinds) for kinds in config.levels]
-    return gated_total([episode.total_reward, *low], config.gates)
+    return over_groups(episodes, partial(group_z, eps=config.eps), total)

@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import last_reward
-from evolvent.credit._group import labels, to_steps, valid_rows
+from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import leave_one_out
 from evolvent.formulas.execution_rewards import GRADES, graded_outcome
 
@@ -48,9 +47,8 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: an attempt that lacks one of the three kinds of reward.
     """
-    rows = valid_rows(episodes)
-    grade = np.array([grade_of(episodes[i], config.grades) for i in rows], dtype=np.float64)
-    return to_steps(episodes, rows, grade - leave_one_out(grade, labels(episodes, rows)))
+    grade = partial(grade_of, grades=config.grades)
+    return over_groups(episodes, lambda earned, group: earned - leave_one_out(earned, group), grade)
 
 
 def grade_of(episode: Episode, grades: tuple[float, float, float, float]) -> float:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import labels, to_steps, totals, valid_rows
+from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import group_mean
 
 LEVEL = "step"
@@ -39,6 +39,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: an attempt without a kind of reward that is asked for.
     """
-    rows = valid_rows(episodes)
-    ret = totals(episodes, rows, config.kinds)
-    return to_steps(episodes, rows, ret - group_mean(ret, labels(episodes, rows)))
+    return over_groups(episodes, lambda ret, group: ret - group_mean(ret, group), kinds=config.kinds)

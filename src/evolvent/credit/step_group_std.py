@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import labels, to_steps, totals, valid_rows
+from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import group_z
 
 LEVEL = "step"
@@ -45,6 +46,4 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     Raises:
         BadInput: an attempt without a kind of reward that is asked for.
     """
-    rows = valid_rows(episodes)
-    ret = totals(episodes, rows, config.kinds)
-    return to_steps(episodes, rows, group_z(ret, labels(episodes, rows), ddof=config.ddof, eps=config.eps))
+    return over_groups(episodes, partial(group_z, ddof=config.ddof, eps=config.eps), kinds=config.kinds)

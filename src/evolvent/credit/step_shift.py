@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
-from evolvent.credit._group import labels, to_steps, totals, valid_rows
+from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import group_mean
 
 LEVEL = "step"
@@ -37,6 +37,4 @@ class Config:
 
 def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
     """The advantage of its episode on every step of the valid episodes, in units of reward."""
-    rows = valid_rows(episodes)
-    ret = totals(episodes, rows)
-    return to_steps(episodes, rows, ret - group_mean(ret, labels(episodes, rows)) - config.shift)
+    return over_groups(episodes, lambda ret, group: ret - group_mean(ret, group) - config.shift)

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.errors import BadInput, ModelError, optional
 from evolvent.core.fetch import sha256_file
 
 SCHEMA = 1
@@ -175,11 +175,7 @@ def _sync(path: Path) -> None:
 
 
 def _safetensors() -> Any:
-    try:
-        import safetensors.torch
-    except ImportError as error:
-        raise missing_extra("safetensors", "marl", "learn.checkpoint") from error
-    return safetensors.torch
+    return optional("safetensors.torch", "marl", "learn.checkpoint")
 
 
 # ----------------------------------------------------------------------------------------------------- states

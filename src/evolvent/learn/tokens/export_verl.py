@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput, optional
 from evolvent.core.jsonfile import dump
 from evolvent.core.ledger import Ledger
 from evolvent.learn.tokens.batch import TokenBatch, token_batch
@@ -102,14 +102,11 @@ def save(path: Path, batch: VerlBatch) -> None:
     Raises:
         MissingExtra: safetensors is not installed.
     """
-    try:
-        from safetensors.numpy import save_file
-    except ImportError as error:
-        raise missing_extra("safetensors", "train", "learn.export_verl") from error
+    safetensors = optional("safetensors.numpy", "train", "learn.export_verl")
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     head = {"non_tensors": dict(batch.non_tensors), "meta_info": dict(batch.meta_info)}
-    save_file(dict(batch.tensors), temporary, {"format": "pt", HEAD: dump(head)})
+    safetensors.save_file(dict(batch.tensors), temporary, {"format": "pt", HEAD: dump(head)})
     temporary.replace(path)
 
 

@@ -56,12 +56,8 @@ class Acting:
         batches: dict[tuple[Any, ...], list[int]] = {}
         for i, request in enumerate(requests):
             how = self._how(request)
-            key = (
-                how,
-                request.adapter,
-                *((request.max_tokens, request.stop, bool(request.choices)) if how == self._write else ()),
-            )
-            batches.setdefault(key, []).append(i)
+            alike = (request.max_tokens, request.stop, bool(request.choices)) if how == self._write else ()
+            batches.setdefault((how, request.adapter, *alike), []).append(i)
         for (how, *_), members in batches.items():
             answers = how([requests[i] for i in members])
             for i, answer in zip(members, answers, strict=True):
@@ -92,22 +88,10 @@ class Acting:
         )
         out: list[Completion] = []
         for request, one in zip(requests, sampled, strict=True):
-            taken = [i for i, ids in enumerate(request.choice_tokens) if np.array_equal(ids, one.token_ids)]
-            notes = {"entropy": one.entropy}
-            choice = taken[0] if taken else -1
-            out.append(
-                Completion(
-                    one.text,
-                    one.token_ids,
-                    one.logp,
-                    len(request.tokens),
-                    one.cached,
-                    finish=one.finish,
-                    stopped=one.stopped,
-                    choice=choice,
-                    notes=notes,
-                )
-            )
+            ids, read = one.token_ids, len(request.tokens)
+            taken = [i for i, choice in enumerate(request.choice_tokens) if np.array_equal(choice, ids)]
+            how: dict[str, Any] = {"finish": one.finish, "stopped": one.stopped, "choice": taken[0] if taken else -1}
+            out.append(Completion(one.text, ids, one.logp, read, one.cached, **how, notes={"entropy": one.entropy}))
         return out
 
     def _walk(self, requests: Sequence[Request]) -> list[Completion]:
@@ -142,18 +126,8 @@ class Acting:
             k = int(np.argmax(p)) if self.temperature == 0.0 else int(rng(request.seed, "choice").choice(len(p), p=p))
             notes = {"action_logp": np.full(len(logps[k]), np.log(max(p[k], 1e-300)), np.float32)}
             scores_N = np.array([lp.sum() for lp in logps])
-            out.append(
-                Completion(
-                    texts[k],
-                    request.choice_tokens[k],
-                    recorded[k].logp_K,
-                    len(request.tokens),
-                    had,
-                    choice=k,
-                    scores_N=scores_N,
-                    notes=notes,
-                )
-            )
+            ids, logp_K, read = request.choice_tokens[k], recorded[k].logp_K, len(request.tokens)
+            out.append(Completion(texts[k], ids, logp_K, read, had, choice=k, scores_N=scores_N, notes=notes))
         return out
 
 

@@ -19,7 +19,7 @@ import torch
 import torch.utils.checkpoint
 from torch import Tensor, nn
 
-from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.errors import BadInput, ModelError, optional
 from evolvent.core.seeding import seed_tree
 from evolvent.models.language.load import NOTE, lasting, quiet, save_network, write_whole
 
@@ -47,7 +47,7 @@ class Adapters:
         Raises:
             BadInput: the name is taken or no name, or the network has no such target modules.
         """
-        peft = import_peft()
+        peft = optional("peft", "train", "models.language")
         if name in self.names or not name.isidentifier() or name in "lora_":  # peft's own prefix
             raise BadInput("no name for a new adapter", got=name, expected="a new identifier", where="adapters")
         rank, alpha, targets = self.settings
@@ -170,7 +170,7 @@ class Adapters:
         if self.full:
             save_network(folder, self.network, tokenizer)
             return
-        peft = import_peft()
+        peft = optional("peft", "train", "models.language")
         from safetensors.torch import save_file
 
         def write(to: Path) -> None:
@@ -197,7 +197,7 @@ class Adapters:
         Raises:
             ModelError: it belongs to another base, or cannot be read.
         """
-        peft = import_peft()
+        peft = optional("peft", "train", "models.language")
         try:
             config = peft.PeftConfig.from_pretrained(str(folder))
             tensors = peft.load_peft_weights(str(folder), device="cpu")
@@ -272,12 +272,3 @@ def _some(weight: Tensor) -> Tensor:
 
 def _shape(config: Any) -> str:
     return f"rank {config.r} on {', '.join(sorted(config.target_modules))}"
-
-
-def import_peft() -> Any:
-    """peft, or the error that names the extra."""
-    try:
-        import peft
-    except ImportError as error:
-        raise missing_extra("peft", "train", "models.language") from error
-    return peft

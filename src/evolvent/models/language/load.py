@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from evolvent.core.errors import BadInput, ModelError, closest, missing_extra
+from evolvent.core.errors import BadInput, ModelError, closest, optional
 from evolvent.core.fetch import cache_dir
 from evolvent.models import weights as catalogue
 from evolvent.models.language.attention import register
@@ -106,7 +106,7 @@ def network(place: str, dtype: torch.dtype) -> tuple[Any, Any]:
     Raises:
         ModelError: it cannot be loaded, or it is of a kind whose attention cannot be shared between sequences.
     """
-    transformers = import_transformers()
+    transformers = optional("transformers", "train", "models.language")
     try:
         with quiet():
             config = transformers.AutoConfig.from_pretrained(place)
@@ -140,15 +140,6 @@ def dtype_of(name: str, device: str) -> torch.dtype:
     else:
         fast = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return torch.bfloat16 if fast else torch.float32
-
-
-def import_transformers() -> Any:
-    """transformers, or the error that names the extra."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise missing_extra("transformers", "train", "models.language") from error
-    return transformers
 
 
 def write_whole(folder: Path, write: Callable[[Path], None]) -> None:
@@ -188,11 +179,8 @@ def _dequantised(file: Path, name: str) -> Path:
     folder = cache_dir() / "models" / f"{re.sub(r'[^A-Za-z0-9._-]', '-', name)}-{catalogue.identity(file)[:12]}"
     if (folder / "config.json").is_file():
         return folder
-    transformers = import_transformers()
-    try:
-        import gguf  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError as error:
-        raise missing_extra("gguf", "train", "models.language") from error
+    transformers = optional("transformers", "train", "models.language")
+    optional("gguf", "train", "models.language")
     where = {"pretrained_model_name_or_path": str(file.parent), "gguf_file": file.name}
     try:
         # the bar of this conversion goes to stderr whatever one asks

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from evolvent.core.errors import BadInput, missing_extra
+from evolvent.core.errors import BadInput, optional
 from evolvent.core.protocols import cut
 from evolvent.models.language.load import source
 from evolvent.models.language.model import LanguageModel
@@ -46,12 +46,8 @@ class VllmSampler:
 
     def __init__(self, model: LanguageModel, **settings: Any) -> None:
         os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")  # weights are handed over within the process
-        try:
-            import vllm
-            from vllm.lora.request import LoRARequest
-        except ImportError as error:
-            raise missing_extra("vllm", "vllm", "models.vllm") from error
-        self._vllm, self._request_of = vllm, LoRARequest
+        vllm = self._vllm = optional("vllm", "vllm", "models.vllm")
+        self._request_of = optional("vllm.lora.request", "vllm", "models.vllm").LoRARequest
         self._model = model
         self._folder = tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None)
         rank = max(self._write(name) for name in model.adapters)

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from evolvent.core.errors import ModelError, missing_extra
+from evolvent.core.errors import ModelError, missing_extra, optional
 from evolvent.core.threads import threads_sleep
 
 LIBRARY_VARIABLE = "EVOLVENT_LLAMA_LIBRARY"
@@ -92,12 +92,8 @@ def load() -> tuple[Any, Any]:
         MissingExtra: cffi or xllamacpp is not installed and no library was named.
         ModelError: the library cannot be opened, lacks a function, or has another struct layout.
     """
-    try:
-        import cffi
-    except ImportError as error:
-        raise missing_extra("cffi", "llama", "models.engine.load") from error
+    ffi: Any = optional("cffi", "llama", "models.engine.load").FFI()
     path = _library_path()
-    ffi: Any = cffi.FFI()
     ffi.cdef(_CDEF)
     try:
         with threads_sleep():

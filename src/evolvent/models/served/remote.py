@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, ModelError, missing_extra
+from evolvent.core.errors import BadInput, ModelError, optional
 from evolvent.core.protocols import Completion, Sampling, cut
 from evolvent.models.sampling import Counters
 
@@ -52,10 +52,7 @@ class Remote:
                 where="Remote",
                 do=f"put the key into ${KEY_VARIABLES[0]}",
             )
-        try:
-            import openai
-        except ImportError as error:
-            raise missing_extra("openai", "serve", "models.remote") from error
+        openai = optional("openai", "serve", "models.remote")
         self.name, self.model, self.base_url = model, model, base_url
         self.identity = f"remote:{model}@{base_url}"
         self.counters = Counters()
