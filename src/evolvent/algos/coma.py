@@ -209,14 +209,14 @@ def learn_values(
     config: Config, q: JointQ, rms: torch.optim.RMSprop, target: Tensor, batch: Batch, generator: torch.Generator
 ) -> float:
     """Fit Q of what was done to its targets; the mean loss."""
-    from evolvent.learn.team.critic import fit_critic
+    from evolvent.learn.team.critic import Targets, fit_critic
 
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     parts = min(config.critic_steps, len(action))
     return fit_critic(
         lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]),
         rms,
-        target,
+        Targets(target),
         batch.passes(1, parts, generator),
         grad_clip=config.grad_clip,
     )["value_loss"]

@@ -133,15 +133,14 @@ def learn_values(
 
     obs = seen_by_critics(config, batch.view.flat())
     heads = [critic.head for critic in critics if isinstance(critic, Critic)]
-    target, old, _ = scaled_targets(norm, batch, ledger, heads)
+    targets = scaled_targets(norm, batch, ledger, heads)
     passes = batch.passes(config.critic_epochs, config.minibatches, generator)
     return fit_critic(
         lambda rows: values_of(critics, obs[rows]),
         adam,
-        target,
+        targets,
         passes,
-        old_value=old,
         clip=config.clip,
         grad_clip=config.grad_clip,
-        weight=1.0 if config.shared else own_means(target),
+        weight=1.0 if config.shared else own_means(targets.target),
     )

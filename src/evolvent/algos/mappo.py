@@ -128,30 +128,27 @@ def learn_values(
     generator: torch.Generator,
 ) -> dict[str, float]:
     """Fit V, and Q of what was done where there is one, to the lambda-returns of the team; mean losses."""
-    from evolvent.learn.team.critic import fit_critic, scaled_targets
+    from evolvent.learn.team.critic import Targets, fit_critic, scaled_targets
 
     heads = [critic.head] if q is None else [critic.head, q.head]
-    target, old, mask = scaled_targets(norm, batch, ledger, heads, shared=True)
+    targets = scaled_targets(norm, batch, ledger, heads, shared=True)
     seen, action = batch.view.flat(), batch.action.flatten(0, 1)
     passes = partial(batch.passes, config.critic_epochs, config.minibatches, generator)
     metrics = fit_critic(
         lambda rows: critic(seen.state[rows]),
         adams[0],
-        target,
+        targets,
         passes(),
-        old_value=old,
         clip=config.clip,
         grad_clip=config.grad_clip,
-        mask=mask,
     )
     if q is not None:
         said = fit_critic(
             lambda rows: q.taken(seen.state[rows], seen.obs[rows], action[rows]),
             adams[1],
-            target.unsqueeze(-1).expand(-1, seen.obs.shape[1]),
+            Targets(targets.target.unsqueeze(-1).expand(-1, seen.obs.shape[1]), mask=seen.active),
             passes(),
             grad_clip=config.grad_clip,
-            mask=seen.active,
         )
         metrics["q_loss"] = said["value_loss"]
     return metrics

@@ -15,12 +15,8 @@ class Shared:
     """The decisions of the valid attempts; decisions with the same history count as one.
 
     A history is what was seen and decided from the beginning, word for word and token by token; attempts of different
-    groups never share. Decisions are listed attempt by attempt.
-
-    Attributes:
-        node_D: number of each decision's history with the decision, int64 ``[D]``.
-        above_D: number of the history before it, int64 ``[D]``.
-        row_D: attempt of each decision, as a position among ``rows``.
+    groups never share. Decisions are listed attempt by attempt: ``node_D`` is the number of each one's history with the
+    decision, ``above_D`` that of the history before it, ``row_D`` its attempt, as a position among ``rows``; int64.
     """
 
     def __init__(self, episodes: Sequence[Episode]) -> None:

@@ -80,15 +80,12 @@ def mean_since_change(
 
     The run length posterior of Adams and MacKay (arXiv 0710.3742) over the newest change alone: outcomes since then
     have one rate, those before it another. When it was is judged under uniform priors on both (under a start that is
-    sure of success, failures would be taken for those of an earlier rate); the mean since then has the prior's
-    outcomes beside its own. Outcomes need not be whole: a likelihood is raised to what its outcome counts.
+    sure of success, failures would be taken for those of an earlier rate); the mean since then has the prior's outcomes
+    beside its own: ``n`` above 0, of which ``won`` succeeded.
 
-    Args:
-        won: successes that the prior counts for, ``0 <= won <= n``.
-        n: outcomes that it counts for, above 0.
-        counts: what each outcome counts, newest first.
-        shares: success of each, 0 to 1.
-        hazards: probability, below 1, that the rate has changed just before each; where all are 0, all count alike.
+    Newest first, each outcome counts ``counts`` (a likelihood is raised to it, so it need not be whole) and succeeded
+    to a share 0 to 1; ``hazards`` are the probabilities, below 1, that the rate has changed just before it. Where all
+    are 0, all count alike.
     """
     if not counts:
         return won / n

@@ -30,7 +30,7 @@ _TENSORS, _MANIFEST = "tensors.safetensors", "manifest.json"
 def save(
     folder: Path, step: int, parts: Mapping[str, Any], state: Mapping[str, Any] | None = None, *, keep: int = 2
 ) -> Path:
-    """Write a checkpoint and drop all but the newest ``keep``.
+    """Write a checkpoint, drop all but the newest ``keep`` (1 or more), and return its folder.
 
     Args:
         folder: where checkpoints live; made if missing.
@@ -38,10 +38,7 @@ def save(
         parts: by name: modules, optimizers, schedulers (anything with ``state_dict`` and ``load_state_dict``),
             ``torch.Generator`` and ``numpy.random.Generator``.
         state: plain data: numbers, text, None, lists, tuples, mappings, tensors and arrays in any nesting.
-        keep: how many to keep, at least 1.
-
-    Returns:
-        The folder of the checkpoint.
+        keep: how many.
 
     Raises:
         BadInput: something that cannot be saved, named.

@@ -52,16 +52,10 @@ def clipped_surrogate(
 ) -> Tensor:
     """PPO's clipped objective (Schulman et al. 2017, arXiv 1707.06347, eq. 7), to be *maximised*: ``[...]``.
 
-    ``min(r A, clip(r, 1 - eps, 1 + eps) A)`` with ``r = pi / pi_old``.
-
-    Args:
-        logp_P: ``[..., P]`` under the policy being trained.
-        old_logp_P: ``[..., P]`` under the policy that acted.
-        adv: ``[...]``.
-        clip: eps.
-        parts: ``"each"``: one ratio a part, the clipped terms summed (MAT); ``"product"``: one ratio for the whole
-            action, the product over its parts (HAPPO, MAPPO). The same where P is 1.
-        weight: positive factor ``[...]`` on the result (HAPPO's ratio of the agents before).
+    ``min(r A, clip(r, 1 - eps, 1 + eps) A)`` with ``r = pi / pi_old``, of log-probabilities ``[..., P]``. ``parts`` is
+    ``"each"``: one ratio a part, the clipped terms summed (MAT); or ``"product"``: one ratio for the whole action, the
+    product over its parts (HAPPO, MAPPO). The same where P is 1. ``weight`` is a positive factor on the result (HAPPO's
+    ratio of the agents before).
     """
     log_ratio_P = logp_P - old_logp_P
     if parts == "product":

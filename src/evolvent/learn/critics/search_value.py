@@ -65,12 +65,8 @@ FROZEN = Fit(lr=2e-3, epochs=30, batch=64, weight_decay=1e-2)
 class SearchValue:
     """A value (or process reward model) of states; give it to a search as its ``value``.
 
-    Args:
-        model: the language model whose states are read; a trained head needs LoRA.
-        kind: what comes out: any number, or a probability.
-        frozen: leave ``adapter`` as it is and learn the head alone.
-        adapter: whose states are read; trained, it is made if it is new.
-        seed: of the head's first weights.
+    What comes out is any number, or a probability. A trained head needs LoRA; its adapter is made if it is new.
+    ``frozen`` leaves the adapter as it is and learns the head alone.
     """
 
     def __init__(
@@ -116,15 +112,10 @@ class SearchValue:
     ) -> dict[str, float]:
         """Learn from rows (what was read, what it was worth); goes on from the weights that are there.
 
-        Args:
-            contexts: int ``[P]`` each: the tokens of a question and the steps up to some step's end.
-            targets: one number each; of a process in 0..1.
-            how: ``Fit()``, or ``FROZEN`` for a head alone, by default.
-            seed: of the order.
-            progress: called with the share that is done.
-
-        Returns:
-            ``value_loss`` of the last pass, and ``value_auc``: how well it tells the better half of these rows.
+        Contexts are int ``[P]`` each, the tokens of a question and the steps up to some step's end; targets one number
+        each, of a process in 0..1. ``how`` is by default ``Fit()``, or ``FROZEN`` for a head alone; ``progress`` is
+        called with the share that is done. Returns ``value_loss`` of the last pass, and ``value_auc``: how well it
+        tells the better half of these rows.
 
         Raises:
             BadInput: no rows, or targets that cannot be.

@@ -28,14 +28,10 @@ def descend(
 ) -> dict[str, float]:
     """One step of the optimizer for each part of ``passes``; returns means over them for the log, and ``grad_norm``.
 
-    Args:
-        optimizer: of all parameters that learn.
-        passes: minibatches, as often as the rollout is passed over: ``Batch.passes``.
-        loss_of: rows → the mean loss over those entries that count, with gradients, and what to log of it.
-        like: ``[rows, ...]``, any tensor of a number for each entry.
-        mask: bool as ``like``, which entries count; ``None`` = all.
-        grad_clip: largest norm of the gradient, of each group of the optimizer's parameters: one group a learner.
-        whole: never in pieces: for a loss that is not a mean over the entries that count.
+    ``loss_of`` takes rows to the mean loss over those entries that count (``mask``), with gradients, and to what is
+    logged of it; ``like`` is any tensor of a number for each entry, ``[rows, ...]``. ``grad_clip`` bounds the norm of
+    the gradient of each group of the optimizer's parameters: one group a learner. ``whole`` is for a loss that is not a
+    mean over the entries that count: never in pieces.
     """
     steps: list[dict[str, float]] = []
     for rows in passes:

@@ -30,18 +30,9 @@ def improve_joint(
 ) -> dict[str, float]:
     """Several passes of clipped policy gradient over one rollout.
 
-    Args:
-        config: passes, minibatches, clip range, weight of the entropy, largest gradient.
-        policy: who acted, in the agents' own order or in that of ``batch.extra["order"]``.
-        optimizer: of all parameters.
-        norm: of the values; takes in the targets.
-        batch: the rollout.
-        ledger: its credit, by a rule that gives targets.
-        generator: of the minibatches.
-        besides: (rows, what the policy says of them, their advantages) → what is added to the loss, and to the log.
-
-    Returns:
-        Means for the log: policy_loss, value_loss, entropy, grad_norm, clipped.
+    Who acted did so in the agents' own order or in that of ``batch.extra["order"]``. The ledger is of a rule that gives
+    targets, which ``norm`` takes in. ``besides`` takes rows, what the policy says of them and their advantages to what
+    is added to the loss, and to the log. Returns means: policy_loss, value_loss, entropy, grad_norm, clipped.
     """
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes

@@ -20,18 +20,10 @@ from evolvent.models.team.actors import Actors
 def improve_together(
     config: PPO, actors: Actors, adam: torch.optim.Adam, batch: Batch, adv_TBA: Tensor, generator: torch.Generator
 ) -> dict[str, float]:
-    """Several passes over a rollout.
+    """Several passes over a rollout with advantages that are normalised already.
 
-    Args:
-        config: passes, minibatches, clip range, weight of the entropy, largest gradient.
-        actors: who acted; separate ones learn from their own means.
-        adam: optimizer of their parameters, of ``actors.groups()``.
-        batch: the rollout.
-        adv_TBA: advantages, already normalised.
-        generator: of the minibatches.
-
-    Returns:
-        Means for the log: policy_loss, entropy, grad_norm, clipped.
+    ``adam`` is the optimizer of ``actors.groups()``; separate actors learn from their own means. Returns means for the
+    log: policy_loss, entropy, grad_norm, clipped.
     """
     seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     adv = adv_TBA.flatten(0, 1)

@@ -33,11 +33,9 @@ _RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)  # that vLLM has room for
 
 
 class VllmSampler:
-    """Draws completions with vLLM from the adapters of ``model`` as they are.
+    """Draws completions with vLLM from the adapters of ``model`` as they are, in its precision and context.
 
-    Args:
-        model: a model with adapters; sampling goes on in its precision and context.
-        settings: further arguments of ``vllm.LLM``, such as ``gpu_memory_utilization``.
+    ``settings`` are further arguments of ``vllm.LLM``, such as ``gpu_memory_utilization``.
 
     Raises:
         BadInput: all weights of the model are trained.

@@ -29,11 +29,8 @@ N_CONTEXTS = 2  # kinds of prompt kept side by side; the second context is made 
 class Llama:
     """A GGUF model, implementing ``core.protocols.Model``. Safe to share between threads (calls queue up).
 
-    Args:
-        path: the GGUF file.
-        name: how reports call it; the file's stem by default.
-        n_ctx: tokens of prompt and answer together; all kept prompts share this room.
-        n_threads: default: the cores this process may use.
+    Prompt and answer together have at most ``n_ctx`` tokens; all kept prompts share this room. ``n_threads`` is by
+    default the cores this process may use. Reports call it ``name``, by default the file's stem.
 
     Raises:
         ModelError: no such file, not a usable GGUF, or the engine cannot be used.

@@ -22,18 +22,11 @@ _MAX_STOP = 4  # what the API allows; further ones are applied here
 
 
 class Remote:
-    """Implements ``core.protocols.Model`` except for ``score``.
+    """Implements ``core.protocols.Model`` except for ``score``; ``base_url`` goes up to and including ``/v1``.
 
     ``generate`` sends the raw prompt to ``/completions``; where the endpoint has no such thing, the prompt becomes one
-    user message to ``/chat/completions``, from then on. Rate limits, time-outs and server errors are tried again
-    ``retries`` times with growing pauses.
-
-    Args:
-        model: the endpoint's name for the model.
-        base_url: up to and including ``/v1``.
-        timeout_s: for one attempt.
-        retries: further attempts after the first.
-        chat: ``True`` or ``False`` decides between the two endpoints; ``None`` finds out.
+    user message to ``/chat/completions``, from then on (``chat`` decides instead). Rate limits, time-outs
+    (``timeout_s`` an attempt) and server errors are tried again ``retries`` times with growing pauses.
 
     Raises:
         MissingExtra: the ``openai`` package is not installed.

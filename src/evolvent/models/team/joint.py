@@ -55,21 +55,15 @@ class JointLogprobs(NamedTuple):
 
 
 class JointPolicy(nn.Module):
-    """Encoder and actor of a team.
+    """Encoder and actor of a team; only ``act`` and ``logprobs`` know how many agents there are.
 
-    Args:
-        team: names, action specs; only ``act`` and ``logprobs`` know how many agents there are.
-        obs_dim: D, numbers an agent sees.
-        width: d.
-        heads: heads of every attention; they divide the width.
-        blocks: L, of encoder and decoder each.
-        actor: ``decoder`` (mat); ``local``: one MLP on an agent's own observation, which never sees the encoder
-            (mat_dec); ``encoder``: a head on the representation (mat_encoder). The last two act in one pass.
-        mask_dead: nobody attends to agents that are not active, nor to their actions. Then ``active_BA`` must be given
-            to ``act`` and ``logprobs`` alike.
-        ids: each agent's one-hot number is put behind its observation.
-        sizes: how large an observation is stands beside its pattern (``models.team.sizes``). The first layer norm
-            erases it else, but for what it leaves of it beside an agent's one-hot number.
+    The actor is a ``decoder`` (mat), ``local``: one MLP on an agent's own observation, which never sees the encoder
+    (mat_dec), or ``encoder``: a head on the representation (mat_encoder). The last two act in one pass.
+
+    With ``mask_dead`` nobody attends to agents that are not active, nor to their actions; then ``active_BA`` must be
+    given to ``act`` and ``logprobs`` alike. With ``ids`` each agent's one-hot number is put behind its observation.
+    With ``sizes`` how large an observation is stands beside its pattern (``models.team.sizes``): the first layer norm
+    erases it else, but for what it leaves of it beside an agent's one-hot number.
 
     Raises:
         BadInput: heads do not divide the width, or an unknown actor.
@@ -127,16 +121,12 @@ class JointPolicy(nn.Module):
         greedy: bool = False,
         generator: torch.Generator | None = None,
     ) -> Acted:
-        """An action of every team, without gradients.
+        """An action of every team, without gradients, from observations ``[B, A, D]``.
 
-        Args:
-            obs_BAD: ``[B, A, D]``.
-            available_BAN: bool, choices allowed now; ``None`` = all an agent has.
-            active_BA: bool, who is alive; read where ``mask_dead`` is set.
-            order_BA: ``order_BA[b, m]`` acts m-th; ``None`` = in their own order. Or a function that chooses the order
-                from the representations ``[B, A, d]``. Results stand in the order of the agents all the same.
-            greedy: the likeliest action instead of a draw.
-            generator: source of the draw, on the policy's device.
+        ``available_BAN`` bool are choices allowed now (``None`` = all an agent has), ``active_BA`` bool who is alive,
+        read where ``mask_dead`` is set. ``order_BA[b, m]`` acts m-th (``None`` = in their own order), or a function
+        chooses the order from the representations ``[B, A, d]``; results stand in the order of the agents all the same.
+        ``greedy`` takes the likeliest action instead of a draw from ``generator``, on the policy's device.
         """
         plan = self._planned() if self.actor == "decoder" else None
         with torch.inference_mode():

@@ -118,7 +118,7 @@ class StepCritic:
     kind = "process"
 
     def __init__(self, model: LanguageModel, adapter: str = "critic", style: str = "plain") -> None:
-        from evolvent.models.language.known import Known
+        from evolvent.models.language.acting import Known
 
         self.model, self.adapter, self.style = model, adapter, style
         self._renderer = renderer(style, model)
