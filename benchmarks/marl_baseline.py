@@ -28,8 +28,7 @@ from evolvent.learn.team.batch import Batch
 from evolvent.learn.team.optimal_baseline import number_columns
 from evolvent.learn.team.ppo import improve_together
 from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors, Critic
-from evolvent.models.team.joint_q import JointQ
+from evolvent.models.team.actors import Actors, Critic, JointQ
 from evolvent.runs.team.actors import acting
 from evolvent.runs.team.run import open_team
 

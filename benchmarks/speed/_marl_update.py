@@ -1,4 +1,4 @@
-"""One pass of learning over a rollout: ours (``learn.team.joint``), and the pattern of the released trainer.
+"""One pass of learning over a rollout: ours (``learn.team.ppo``), and the pattern of the released trainer.
 
 The pattern: columns are kept for every agent, the shared state and two memories of recurrent networks among them, which
 a transformer never reads; every pass copies all of them, puts them in random order and hands them over; probabilities
@@ -22,7 +22,7 @@ from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.team import Frame, TeamSpec
 from evolvent.credit import agent_gae
 from evolvent.learn.team.batch import Batch
-from evolvent.learn.team.joint import improve_joint
+from evolvent.learn.team.ppo import improve_joint
 from evolvent.learn.team.value_norm import ValueNorm
 from evolvent.models.team.joint import JointPolicy
 from evolvent.runs.team.steps import Steps

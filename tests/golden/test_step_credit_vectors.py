@@ -28,11 +28,11 @@ from evolvent.formulas.curricula import (
     rising,
     tool_bonus,
 )
-from evolvent.formulas.execution_rewards import efficiency_reward
 from evolvent.formulas.novelty import majority_novelty_rewards, novelty
 from evolvent.formulas.process_rewards import (
     clip_rewards,
     delta_rewards,
+    efficiency_reward,
     gated_total,
     length_budget_reward,
     overlong_penalty,

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from evolvent.learn.team.batch import Batch, View
     from evolvent.learn.team.descent import Rows
     from evolvent.learn.team.value_norm import ValueNorm
-    from evolvent.models.team.actors import Actors
-    from evolvent.models.team.joint_q import JointQ
+    from evolvent.models.team.actors import Actors, JointQ
     from evolvent.runs.team.player import Act
     from evolvent.runs.team.views import Views
 
@@ -144,8 +143,7 @@ def make_networks(config: Config, views: Views) -> tuple[Actors, JointQ]:
     Raises:
         BadInput: agents whose actions are numbers.
     """
-    from evolvent.models.team.actors import Actors
-    from evolvent.models.team.joint_q import JointQ
+    from evolvent.models.team.actors import Actors, JointQ
 
     spec = views.team
     if spec.kind != "discrete":

@@ -44,8 +44,7 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import Batch
     from evolvent.learn.team.value_norm import ValueNorm
-    from evolvent.models.team.actors import Actors, Critic
-    from evolvent.models.team.joint_q import JointQ
+    from evolvent.models.team.actors import Actors, Critic, JointQ
     from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2103.01955"
@@ -161,7 +160,7 @@ def joint_q(config: Config, views: Views) -> JointQ:
     Raises:
         BadInput: the exact form for numbers.
     """
-    from evolvent.models.team.joint_q import JointQ
+    from evolvent.models.team.actors import JointQ
 
     if config.optimal_baseline == "exact" and views.team.dims:
         raise BadInput(

@@ -54,7 +54,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     import torch
 
-    from evolvent.learn.team.joint import improve_joint
+    from evolvent.learn.team.ppo import improve_joint
     from evolvent.learn.team.value_norm import ValueNorm
     from evolvent.runs.team.run import open_team
 

@@ -29,12 +29,6 @@ def turns_to_ledger(episodes: Sequence[Episode], rows: Sequence[int], adv_NT: np
     return to_units(episodes, "step", rows, parts)
 
 
-def trajectory_means(values_NT: np.ndarray, episodes: Sequence[Episode], rows: Sequence[int]) -> np.ndarray:
-    """Mean over the turns that each attempt really had, float64 ``[N]``: every attempt counts once, long or short."""
-    turns = np.array([max(1, episodes[i].n_steps) for i in rows], dtype=np.float64)
-    return values_NT.sum(axis=1) / turns
-
-
 def lengths(episodes: Sequence[Episode], rows: Sequence[int], where: str) -> np.ndarray:
     """Sampled tokens of each row, float64 ``[N]``.
 

@@ -26,7 +26,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import last_reward
 from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import leave_one_out
-from evolvent.formulas.execution_rewards import efficiency_reward
+from evolvent.formulas.process_rewards import efficiency_reward
 
 LEVEL = "step"
 UNBIASED = False

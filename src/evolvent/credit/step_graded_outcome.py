@@ -26,7 +26,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import last_reward
 from evolvent.credit._group import over_groups
 from evolvent.formulas.baselines import leave_one_out
-from evolvent.formulas.execution_rewards import GRADES, graded_outcome
+from evolvent.formulas.process_rewards import GRADES, graded_outcome
 
 LEVEL = "step"
 UNBIASED = False

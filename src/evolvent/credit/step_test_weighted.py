@@ -28,7 +28,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.ledger import Ledger
 from evolvent.core.reward_kinds import reward_kinds, rewards_of
 from evolvent.credit._group import labels, totals, valid_rows
-from evolvent.credit._turns import by_turn, trajectory_means, turns_to_ledger
+from evolvent.credit._turns import by_turn, turns_to_ledger
 from evolvent.formulas.baselines import group_mean
 from evolvent.formulas.process_rewards import weigh_tests
 
@@ -71,7 +71,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
         _dense(dense_NT, own, [episodes[rows[row]] for row in own], label, config)
     turns = np.array([episodes[i].n_steps for i in rows], dtype=np.float64)
     outcome = totals(episodes, rows) * config.gamma**turns
-    per_attempt = group_mean(trajectory_means(dense_NT, episodes, rows), group)
+    per_attempt = group_mean(dense_NT.sum(axis=1) / np.maximum(turns, 1.0), group)
     adv_NT = (outcome - group_mean(outcome, group))[:, None] + config.beta * (dense_NT - per_attempt[:, None])
     return turns_to_ledger(episodes, rows, adv_NT)
 

@@ -29,7 +29,7 @@ from evolvent.core.ledger import Ledger
 from evolvent.credit._group import to_units, valid_rows
 from evolvent.credit._tokens import noted
 from evolvent.credit.step_graded_outcome import grade_of
-from evolvent.formulas.execution_rewards import GRADES
+from evolvent.formulas.process_rewards import GRADES
 
 LEVEL = "token"
 UNBIASED = False

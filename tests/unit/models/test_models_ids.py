@@ -5,9 +5,8 @@ import torch
 
 from evolvent.algos import ippo
 from evolvent.learn.team.batch import View
-from evolvent.models.team.actors import Actors
+from evolvent.models.team.actors import Actors, JointQ
 from evolvent.models.team.joint import JointPolicy
-from evolvent.models.team.joint_q import JointQ
 from joint_cases import case, loud
 
 torch.set_num_threads(1)

@@ -5,9 +5,8 @@ import torch
 from torch import nn
 
 from evolvent.core.team import ActionSpec, TeamSpec
-from evolvent.models.team.actors import Actors, Critic
+from evolvent.models.team.actors import Actors, Critic, JointQ
 from evolvent.models.team.joint import JointPolicy
-from evolvent.models.team.joint_q import JointQ
 from evolvent.models.team.sizes import EXTRA, sized
 
 UNITS = (1e-3, 1.0, 1e3)

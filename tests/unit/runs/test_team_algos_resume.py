@@ -10,7 +10,7 @@ from evolvent.core.config import with_fields
 from evolvent.core.folder import Interrupted
 from evolvent.evaluate.live import Live
 from evolvent.learn.checkpoint import latest
-from evolvent.learn.team import critic, joint
+from evolvent.learn.team import critic, ppo
 from evolvent.learn.team.config import Joint
 from evolvent.runs.team import run as team
 from run_folders import Killed, begin, stable
@@ -49,7 +49,7 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
     # the last that learns in an update: a function of the system, or one that it imports where it runs
     places = [(module, name) for name in ("learn_values", "learn")]
-    places += [(joint, "improve_joint")] if issubclass(module.Config, Joint) else [(critic, "fit_state_critic")]
+    places += [(ppo, "improve_joint")] if issubclass(module.Config, Joint) else [(critic, "fit_state_critic")]
     where, last = next(place for place in places if hasattr(*place))
     whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
     with Live(plain=True) as live:

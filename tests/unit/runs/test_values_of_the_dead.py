@@ -12,11 +12,10 @@ from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.credit import agent_gae
 from evolvent.learn.team.batch import Batch, View
 from evolvent.learn.team.critic import scaled_targets
-from evolvent.learn.team.joint import improve_joint
+from evolvent.learn.team.ppo import improve_joint
 from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Critic
+from evolvent.models.team.actors import Critic, JointQ
 from evolvent.models.team.joint import JointPolicy
-from evolvent.models.team.joint_q import JointQ
 
 torch.set_num_threads(1)
 T, B, A, D = 4, 6, 2, 6

@@ -35,8 +35,7 @@ from torch import Tensor, nn
 from evolvent.core.episode import Episode
 from evolvent.core.errors import ModelError
 from evolvent.core.ledger import Ledger
-from evolvent.learn.critics.frozen_head import new_head
-from evolvent.learn.critics.token import fit, token_rows
+from evolvent.learn.critics.token import fit, new_head, token_rows
 from evolvent.models.language.model import LanguageModel, Row
 
 NUMBERS = 1 << 24  # of one piece, over positions and tokens

@@ -120,7 +120,7 @@ def learn(
     """Several passes over one rollout, every joint step in the order in which it was taken; means of the losses."""
     from evolvent.algos.pmat.plackett_luce import order_logp
     from evolvent.learn.losses import clipped_surrogate
-    from evolvent.learn.team.joint import improve_joint
+    from evolvent.learn.team.ppo import improve_joint
 
     active = batch.view.flat().active
     order, old_logp_B = batch.extra["order"].flatten(0, 1), batch.extra["order_logp"].flatten(0, 1)

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import keep_reward, reward_kinds
-from evolvent.learn.critics.frozen_head import FrozenHead
-from evolvent.learn.critics.token import fit, token_rows
+from evolvent.learn.critics.token import FrozenHead, fit, token_rows
 from evolvent.models.language.model import Row
 
 

@@ -36,6 +36,9 @@ class CriticBatch:
     value_K: Tensor
 
 
+WIDTH = 256  # of the heads of other critics
+
+
 class TokenCritic:
     """Value head of ``width`` features and its optimiser, Adam.
 
@@ -153,6 +156,87 @@ def fit(
     if not np.isfinite(mean):
         raise ModelError(f"{name} diverged", got=mean, expected="a finite loss", do=f"lower {lr}")
     return mean
+
+
+@dataclass(frozen=True, eq=False)
+class Around:
+    """Of critics beside the policy: states ``[S, D]`` of some attempts, a batch of which is read once.
+
+    There is one before and behind every token: n + 1 states for n tokens. int64: which attempt each is of, and which
+    stands before each token; the state that follows it is the one behind.
+    """
+
+    states_SD: Tensor
+    owner_S: Tensor
+    before_K: Tensor
+
+    @property
+    def behind_K(self) -> Tensor:
+        """The state behind each token."""
+        return self.before_K + 1
+
+
+def new_head(width: int, outputs: int, *, seed: int, device: torch.device | str) -> nn.Sequential:
+    """Two layers from states of ``width`` to ``outputs`` numbers; the weights depend on the seed alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return nn.Sequential(nn.Linear(width, WIDTH), nn.ReLU(), nn.Linear(WIDTH, outputs)).to(device)
+
+
+class FrozenHead:
+    """A head on states of the frozen base, and its optimizer; part of a run's checkpoints.
+
+    Args:
+        features: hidden states of the base, ``models.language.model.LanguageModel.states``.
+        width: dimension D of the features.
+        context: most tokens of a row; what is longer loses its beginning.
+        lr: learning rate of Adam.
+        seed: of the first weights.
+        device: where it lives.
+    """
+
+    outputs = 1
+
+    def __init__(
+        self,
+        features: Features,
+        width: int,
+        *,
+        context: int,
+        lr: float,
+        seed: int = 0,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self._features, self._context = features, context
+        self.head = new_head(width, self.outputs, seed=seed, device=device)
+        self.optimizer = torch.optim.Adam(self.head.parameters(), lr=lr)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Weights and optimizer."""
+        return {"head": self.head.state_dict(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse of ``state_dict``."""
+        self.head.load_state_dict(state["head"])
+        self.optimizer.load_state_dict(state["optimizer"])
+
+
+def states_around(features: Features, episodes: Sequence[Episode], context: int) -> Around:
+    """The states before and behind every token; a row of more than ``context`` tokens loses its beginning."""
+    rows: list[Row] = []
+    owner: list[int] = []
+    for i, episode in enumerate(episodes):
+        for t, ids in enumerate(token_rows(episode)):
+            # one token more, whichever: the state that would predict it is the one behind the last
+            room = max(0, context - len(ids) - 1)
+            before = episode.context_ids(t)
+            rows.append(Row(before[max(0, len(before) - room) :], np.append(ids, np.int32(0))))
+            owner += [i] * len(rows[-1].tokens)
+    states = features(rows).float()
+    last = np.cumsum([len(row.tokens) for row in rows], dtype=np.int64) - 1
+    before_K = np.setdiff1d(np.arange(len(owner), dtype=np.int64), last)
+    device = states.device
+    return Around(states, torch.tensor(owner, device=device), torch.as_tensor(before_K, device=device))
 
 
 def token_targets(ledger: Ledger) -> np.ndarray:

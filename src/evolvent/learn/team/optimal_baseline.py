@@ -10,8 +10,7 @@ from torch.func import functional_call, jacrev, vmap
 from evolvent.core.errors import BadInput
 from evolvent.formulas.baselines import gaussian_optimal_baseline
 from evolvent.learn.team.value_norm import ValueNorm
-from evolvent.models.team.actors import Actors, Member
-from evolvent.models.team.joint_q import JointQ
+from evolvent.models.team.actors import Actors, JointQ, Member
 
 
 @torch.no_grad()
