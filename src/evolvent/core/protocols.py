@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from evolvent.core.errors import BadInput, EnvError
+
+if TYPE_CHECKING:
+    from evolvent.core.episode import Episode
 
 
 # ------------------------------------------------------------------------------------------------ environments
