@@ -13,6 +13,7 @@ from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import OF_VALUE
 from evolvent.memory.keys import Owners
+from evolvent.memory.holdout import Draw
 from evolvent.memory.metadata import Condition
 from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of
@@ -68,6 +69,9 @@ class Request:
     frozen: bool
     is_test: bool
     subset: Subset = ALL  # what kinds, filter and expiry leave
+    attempt: str | None = None  # the caller's name of it
+    task_id: str | None = None  # the same of the task
+    draw: Draw | None = None  # of the scope that drew first
 
 
 class Found(NamedTuple):

@@ -46,7 +46,8 @@ class Recall:
     It is also the sequence of its items: ``for item in recall``, ``len(recall)``, ``recall[0]``; false when empty.
 
     ``omitted`` were selected and left out on purpose (omission credit) or because they are known to harm; do not show
-    them. ``pool_size`` counts the candidates that passed the gate.
+    them. ``pool_size`` counts the candidates that passed the gate. ``held_out``: by chance nothing is handed out, to
+    measure what the memory adds; ``handed``: the probability that it was handed out, 1 where no draw was made.
     """
 
     id: str
@@ -58,6 +59,8 @@ class Recall:
     frozen: bool = False
     is_test: bool = False
     explored: bool = False
+    held_out: bool = False
+    handed: float = 1.0
 
     @property
     def ids(self) -> list[str]:

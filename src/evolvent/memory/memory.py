@@ -45,6 +45,8 @@ class Memory(Listing, Mending):
         sync: "full": what a verb returned is on disk; "normal": a power failure may lose the last commits.
         search: "exact": a recall compares its task with every key; "approximate": with the candidates of a search
             graph (extra ``scale``); "auto": the latter from 100,000 keys on, where usearch is installed.
+        holdout: share of attempts that get nothing, drawn by chance, so that ``lift`` can say whether the memory helps;
+            True: .2 until that is known, then .02.
         mask: keys, tokens and passwords that texts spell out are stored as ``[secret]``, and what was masked stands in
             the log, ``Item.masked``, ``explain`` and the audit. False: texts are stored as they are.
 
@@ -66,6 +68,7 @@ class Memory(Listing, Mending):
         sync: Literal["full", "normal"] = "full",
         search: Search = "auto",
         mask: bool = True,
+        holdout: float | bool = 0.0,
     ) -> None:
         # what functions on a memory that stand elsewhere work with
         self.bank: Bank = open_bank(
@@ -78,6 +81,7 @@ class Memory(Listing, Mending):
             sync=sync,
             search=search,
             mask=mask,
+            held_out=holdout,
         )
 
     @property
@@ -108,6 +112,8 @@ class Memory(Listing, Mending):
         seed: int | None = None,
         frozen: bool = False,
         is_test: bool = False,
+        attempt: str | None = None,
+        task_id: str | None = None,
     ) -> Recall:
         """Memories for a task, best first, with a receipt that is on disk when this returns.
 
@@ -122,6 +128,8 @@ class Memory(Listing, Mending):
             seed: of exploration; default: derived from the memory's seed and the receipt's number.
             frozen: no exploration and no omission (evaluation).
             is_test: this receipt may never change values; settling it records the outcome alone.
+            attempt: name of the job that it is for: all recalls of one are held out together, or none.
+            task_id: name of the task, where the same is attempted again and again; default: what is asked.
 
         Raises:
             BadInput: task empty or not storable, k negative, unknown policy.
@@ -136,6 +144,8 @@ class Memory(Listing, Mending):
             seed=seed,
             frozen=frozen,
             is_test=is_test,
+            attempts=[attempt],
+            task_ids=[task_id],
         )[0]
 
     def recall_many(
@@ -150,10 +160,13 @@ class Memory(Listing, Mending):
         seed: int | None = None,
         frozen: bool = False,
         is_test: bool = False,
+        attempts: Sequence[str | None] | None = None,
+        task_ids: Sequence[str | None] | None = None,
     ) -> list[Recall]:
         """``recall`` for many tasks, with its options for all of them: the results of one call after the other.
 
-        New tasks are embedded together, and all receipts are one transaction.
+        New tasks are embedded together, and all receipts are one transaction. ``attempts`` and ``task_ids``: one for
+        each task.
         """
         asked = recall.requests_of(
             self.bank,
@@ -166,6 +179,8 @@ class Memory(Listing, Mending):
             seed=seed,
             frozen=frozen,
             is_test=is_test,
+            attempts=attempts,
+            task_ids=task_ids,
         )
         return recall.recall(self.bank, asked)
 

@@ -11,7 +11,7 @@ from typing import get_args
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
-from evolvent.memory import policies
+from evolvent.memory import holdout, policies
 from evolvent.memory.bank import Bank
 from evolvent.memory.embedders import DEFAULT, load
 from evolvent.memory.rule import Policy
@@ -33,6 +33,7 @@ def open_bank(
     sync: Sync,
     search: Search,
     mask: bool,
+    held_out: float | bool,
 ) -> Bank:
     """The scope, made when new; see ``Memory`` for arguments and errors."""
     # before a file is made; under which range a policy may start is known when the store is open
@@ -40,6 +41,7 @@ def open_bank(
     clean_word(scope, what="a scope", where="Memory(scope=…)", limit=200)
     _check(seed, search)
     mask = flag(mask, what="mask", where="Memory(mask=…)")
+    share = holdout.checked(held_out)
     chosen = None if embedder is None else as_embedder(embedder)
     store = open_store(path, sync=sync)
     try:
@@ -50,16 +52,19 @@ def open_bank(
             policies.check(policy, _RANGE)
         _pin_embedder(store, chosen)
         bounds = _range(store, scope, reward_range)
+        scope_id = open_scope(store, scope)
+        holdout.prepare(store, scope_id, share)
         return Bank(
             store=store,
             scope=scope,
-            scope_id=open_scope(store, scope),
+            scope_id=scope_id,
             embedder=chosen,
             policy=policies.check(policy, bounds),
             reward_range=bounds,
             seed=seed,
             search=search,
             mask=mask,
+            holdout=share,
         )
     except BaseException:
         store.close()

@@ -12,7 +12,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
-from evolvent.memory import events
+from evolvent.memory import events, holdout
 from evolvent.memory.bank import EMB_ID, Bank, put_vector
 from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn, unheard
 from evolvent.memory.embedders import gate_of
@@ -72,6 +72,8 @@ def requests_of(
     seed: int | None = None,
     frozen: bool = False,
     is_test: bool = False,
+    attempts: Sequence[str | None] | None = None,
+    task_ids: Sequence[str | None] | None = None,
 ) -> list[Request]:
     """Check the arguments of recalls, which are the same for all tasks."""
     tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
@@ -89,7 +91,21 @@ def requests_of(
     wanted = None if kinds is None else tuple(clean_word(kind, what="a kind", where="recall") for kind in kinds)
     clauses = parse(filter, "recall(filter=…)")
     frozen, is_test = flag(frozen, what="frozen", where="recall"), flag(is_test, what="is_test", where="recall")
-    return [Request(task, size, stage, chosen, wanted, clauses, seed, frozen, is_test) for task in tasks]
+    same = (size, stage, chosen, wanted, clauses, seed, frozen, is_test, ALL)
+    attempts, task_ids = _names(attempts, len(tasks), "attempts"), _names(task_ids, len(tasks), "task_ids")
+    return [Request(task, *same, *names) for task, *names in zip(tasks, attempts, task_ids, strict=True)]
+
+
+def _names(given: Sequence[str | None] | None, n: int, what: str) -> list[str | None]:
+    """Names of the caller's, one for each of ``n`` tasks, or none."""
+    if given is None:
+        return [None] * n
+    names = listed(given, what=what, expected="one name for each task", where="recall_many")
+    if len(names) != n:
+        raise BadInput(
+            f"not one of {what} for each task", got=len(names), expected=n, where="recall_many", code="wrong_number"
+        )
+    return [None if name is None else clean_word(name, what=what, where="recall", limit=500) for name in names]
 
 
 @dataclass
@@ -158,11 +174,14 @@ def search(bank: Bank, request: Request) -> list[Recalled]:
 def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
     """Run recalls in their order and write their receipts (one transaction)."""
     asked = _asked(bank, requests)
+    names = [holdout.attempt_of(r.attempt, "") for r in requests if r.attempt is not None]
+    names += [r.draw.attempt for r in requests if r.draw is not None]
     with bank.store.session():
         found = [each.found(bank) for each in asked]
         # searched before taking the write lock, so that other processes wait for the receipts only
         with bank.store.write() as db:
             last_numbers = db.execute(f"SELECT {newest('recall')}, {_EMBEDDER}, {_MOMENT}")
+            draws = holdout.Draws(db, bank.scope_id, bank.holdout, names)
             read = _read(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
@@ -177,7 +196,7 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
                 here = slice(len(made), len(made) + _AT_ONCE)
                 read = read if not made else _read(db, bank, asked[here], found[here])
                 for each, one, about in zip(asked[here], found[here], read, strict=True):
-                    made.append(_written(db, bank, last + len(made) + 1, each, one, tuple(moment), *about))
+                    made.append(_written(db, bank, last + len(made) + 1, each, one, tuple(moment), about, draws))
             return made
 
 
@@ -198,11 +217,11 @@ def _written(
     asked: _Asked,
     found: Found,
     moment: tuple,
-    records: Records | None,
-    texts: Iterable[tuple],
+    read: tuple[Records | None, Iterable[tuple]],
+    draws: holdout.Draws,
 ) -> Recall:
     """Rank the candidates of one recall, and write its receipt."""
-    request, policy = asked.request, asked.request.policy
+    request, policy, (records, texts) = asked.request, asked.request.policy, read
     # a seed that is given again and again must not be the draw: it would leave out the same memories for ever
     seed = seed_tree(bank.seed if request.seed is None else request.seed, "recall", number)
     lots = asked.drawn(bank, found, seed)
@@ -242,18 +261,37 @@ def _written(
             time.time(),
         ),
     )
-    _write_items(db, number, pool, about)
+    exposure = _exposed(db, number, request, pool, draws)
+    held_out = exposure is not None and exposure.held_out
+    _write_items(db, number, pool, about, held_out)
+    handed = [] if held_out else pool.selected
     return Recall(
         id=receipt_id(number),
-        items=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i not in pool.omitted),
-        omitted=tuple(_item(bank, request, pool, about, i) for i in pool.selected if i in pool.omitted),
+        items=tuple(_item(bank, request, pool, about, i) for i in handed if i not in pool.omitted),
+        omitted=tuple(_item(bank, request, pool, about, i) for i in handed if i in pool.omitted),
         pool_size=len(pool.seen.ids),
         stage=request.stage,
         policy=policy.name,
         frozen=request.frozen,
         is_test=request.is_test,
         explored=pool.explored,
+        held_out=held_out,
+        handed=1.0 if exposure is None else 1.0 - exposure.rate,
     )
+
+
+def _exposed(
+    db: Connection, number: int, request: Request, pool: Pool, draws: holdout.Draws
+) -> holdout.Exposure | None:
+    """What chance decides of a recall as a whole; None: there is nothing to hold out, or nothing is measured."""
+    if request.frozen or request.is_test or not pool.selected:
+        return None
+    attempt, rate = request.draw or (holdout.attempt_of(request.attempt, receipt_id(number)), None)
+    exposure = draws.of(attempt, rate)
+    if exposure.rate == 0.0 and request.attempt is None and request.task_id is None:
+        return None
+    holdout.write(db, number, exposure, None if request.task_id is None else content_hash(request.task_id))
+    return exposure
 
 
 def _rank(request: Request, seen: Candidates, cosine: np.ndarray, seed: int, db: Connection | None = None) -> Pool:
@@ -320,8 +358,8 @@ def _texts(db: Connection, seqs: Sequence[int]) -> Iterable[tuple]:
     )
 
 
-def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tuple]) -> None:
-    """Write the rows of the receipt."""
+def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tuple], held_out: bool) -> None:
+    """Write the rows of the receipt; where all was held out, none of them is shown, or left out for itself."""
     seen, ranking, zero = pool.seen, pool.ranking, np.zeros(len(pool.seen.ids))
     columns = (
         seen.relevance,
@@ -338,7 +376,7 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
     rows = []
     for i, numbers in enumerate(zip(*(column.tolist() for column in columns), strict=True)):
         sim, q, value, z_sim, z_q, bonus, score, propensity = numbers
-        id_, taken, left = seen.ids[i], i in chosen, i in pool.omitted
+        id_, taken, left = seen.ids[i], i in chosen, i in pool.omitted and not held_out
         rows.append(
             (
                 number,
@@ -355,7 +393,7 @@ def _write_items(db: Connection, number: int, pool: Pool, about: Mapping[int, tu
                 taken,
                 left,
                 propensity,
-                taken and not left,
+                taken and not left and not held_out,
                 about[id_][1],
             )
         )

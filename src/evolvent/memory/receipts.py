@@ -15,7 +15,9 @@ def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None
     where = f"shown({receipt_id(number)!r})"
     with bank.store.write() as db:
         rows = db.execute(
-            "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted", (number,)
+            "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted AND NOT EXISTS "
+            "(SELECT 1 FROM exposure x WHERE x.recall_id = recall_item.recall_id AND x.held_out)",
+            (number,),
         ).fetchall()
         offered = {memory_id(seq): seq for seq, _ in rows}
         every = offered if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
@@ -76,4 +78,5 @@ def forget(bank: Bank, after: int) -> None:
         db.execute(
             "DELETE FROM recall_item WHERE recall_id IN (SELECT seq FROM recall WHERE scope_id=? AND seq>?)", newer
         )
+        db.execute("DELETE FROM exposure WHERE recall_id IN (SELECT seq FROM recall WHERE scope_id=? AND seq>?)", newer)
         db.execute("DELETE FROM recall WHERE scope_id=? AND seq>?", newer)

@@ -6,7 +6,7 @@ import json
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from evolvent.memory.events import COLUMNS, OF_VALUE, Event, Value, apply, source_change, stepped
 from evolvent.memory.keys import OWN
@@ -30,10 +30,15 @@ def voids_at(store: Store, scope_id: int, audit_seq: int) -> set[int]:
     return held
 
 
-def skipped(store: Store, scope_id: int, voids: set[int] | None = None) -> list[tuple[int, int]]:
-    """Ranges ``(from, to]`` of events that do not count, merged, in order; ``None``: those that hold now."""
+def skipped(
+    store: Store, scope_id: int, voids: set[int] | None = None, of: Literal["event", "outcome"] = "event"
+) -> list[tuple[int, int]]:
+    """Ranges ``(from, to]`` of events that do not count, merged, in order; ``None``: those that hold now.
+
+    ``of`` outcomes: by their own numbers, as what has no value event is told apart.
+    """
     rows = store.rows(
-        "SELECT seq, event_from, event_to, undone_at IS NULL FROM void WHERE scope_id = ? ORDER BY event_from",
+        f"SELECT seq, {of}_from, {of}_to, undone_at IS NULL FROM void WHERE scope_id = ? ORDER BY {of}_from",
         (scope_id,),
     )
     merged: list[tuple[int, int]] = []
@@ -306,12 +311,13 @@ def summed(store: Store, scope_id: int, sources: Iterable[tuple[str, str, str]])
 
 
 class Point(NamedTuple):
-    """The newest memory, value event and line of the log that a moment could see; ``label`` says which moment."""
+    """The newest memory, value event, line of the log and outcome that a moment could see; ``label``: which moment."""
 
     label: str
     memory: int
     event: int
     audit: int
+    outcome: int
 
 
 def as_of(store: Store, scope_id: int, seen: Point, objective: str, stage: str) -> dict[int, float]:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.memory import settle
 from evolvent.memory.bank import parse_id
+from evolvent.memory.candidates import Request
+from evolvent.memory.holdout import Draw, attempt_of
 from evolvent.memory.items import Recall, Recalled, Receipt, Trace, ValueChange
 from evolvent.memory.maintenance.act import Mended
 from evolvent.memory.memory import Memory
 from evolvent.memory.outcome import outcome_of
+from evolvent.memory.recall import recall as run_recalls
+from evolvent.memory.recall import requests_of
 from evolvent.memory.text import listed, needs
 
 
@@ -105,7 +109,12 @@ class Scopes:
     def recall_many(self, tasks: Sequence[str], *, k: int | None = None, **options: Any) -> list[ScopedRecall]:
         """``recall`` for many tasks; new ones are embedded together, and the receipts of a scope are one commit."""
         tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
-        made = {name: one.recall_many(tasks, k=k, **options) for name, one in self.memories.items()}
+        made: dict[str, list[Recall]] = {}
+        for name, one in self.memories.items():
+            requests = requests_of(one.bank, tasks, k=k, **options)
+            if made:  # chance decides once for all scopes, in the first that hands out something
+                requests = [replace(r, draw=_draw(r, [m[i] for m in made.values()])) for i, r in enumerate(requests)]
+            made[name] = run_recalls(one.bank, requests)
         found = []
         for place in range(len(tasks)):
             receipts = {name: many[place] for name, many in made.items()}
@@ -226,6 +235,12 @@ class Scopes:
         every.sort(key=lambda pair: -pair[0])  # stable: earlier scopes and better places first
         first = next(iter(self.memories.values()))
         return tuple(item for _, item in every[: first.policy.k if k is None else k])
+
+
+def _draw(request: Request, earlier: Sequence[Recall]) -> Draw:
+    """The draw of the scopes that were asked before."""
+    rate = next((round(1.0 - one.handed, 12) for one in earlier if one.items or one.omitted or one.held_out), None)
+    return Draw(attempt_of(request.attempt, earlier[0].id), rate)
 
 
 def _place(memory: Memory) -> str:

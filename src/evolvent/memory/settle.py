@@ -10,7 +10,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.formulas.values import ancestor_depths
-from evolvent.memory import events, lift, replay
+from evolvent.memory import effects, events, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
@@ -31,6 +31,8 @@ class _Receipt:
     stage: str
     policy: Policy
     is_test: bool
+    drawn: bool = False  # chance was to decide whether anything is handed out
+    held_out: bool = False
     items: list[Shown] = field(default_factory=list)  # under the first version of each memory, which has the value
     used: list[int] = field(default_factory=list)  # those that were shown
     version: dict[int, int] = field(default_factory=dict)  # the one that it handed out
@@ -82,12 +84,15 @@ def settle(bank: Bank, outcomes: Sequence[Outcome]) -> list[list[ValueChange]]:
         changes |= credit(db, bank, new, entries)
         db.executemany(INSERT, rows)
         entries.write(db)
+        if due := [id_ for id_, o, receipt in new if o.valid and receipt.drawn]:
+            effects.look_again(db, bank, due)
     return [changes.get(id_, []) for id_ in ids]
 
 
 _RECEIPTS = (
-    f"SELECT seq, stage, params, is_test, (SELECT coalesce(max(outcome_id), 0) FROM outcome), {events.NEWEST} "
-    "FROM recall WHERE scope_id=? AND seq IN ({})"
+    "SELECT r.seq, r.stage, r.params, r.is_test, x.recall_id, x.held_out, "
+    f"(SELECT coalesce(max(outcome_id), 0) FROM outcome), {events.NEWEST} "
+    "FROM recall r LEFT JOIN exposure x ON x.recall_id = r.seq WHERE r.scope_id=? AND r.seq IN ({})"
 )
 
 
@@ -129,8 +134,8 @@ def read(
         bank.scope_id,
     )
     receipts, last_outcome, last_event = dict[int, _Receipt](), 0, 0
-    for seq, stage, params, is_test, last_outcome, last_event in found:  # noqa: B007
-        receipts[seq] = _Receipt(stage, from_params(params), bool(is_test))
+    for seq, stage, params, is_test, drawn, held_out, last_outcome, last_event in found:  # noqa: B007
+        receipts[seq] = _Receipt(stage, from_params(params), bool(is_test), drawn is not None, bool(held_out))
     for number in numbers:
         if number not in receipts:
             bank.receipt_seq(receipt_id(number), f"settle({receipt_id(number)!r})")
@@ -222,7 +227,8 @@ def credit(
 
     ``then`` tells which values memories had when the outcomes met them, if not those of now.
     """
-    due = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and r.rule.credit is not None]
+    paid = [(id_, o, r) for id_, o, r in new if o.valid and not r.is_test and not r.held_out]
+    due = [(id_, o, r) for id_, o, r in paid if r.rule.credit is not None]
     for _, o, r in due:
         if o.parts and r.walk[0]:
             do = "settle the whole answer, or recall under another policy"

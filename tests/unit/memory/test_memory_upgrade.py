@@ -20,10 +20,12 @@ from evolvent.memory.store.opening import open_store
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 OLD = GOLDEN / "memory_schema3.sqlite"
+OLD_TABLES = [table for table in schema.layout() if table.name != "exposure"]  # that schema 3 had, too
 GONE = {"provenance": {"weight"}, "recall_item": {"in_pool"}}
 NEW = {
     "memory": {"meta": None, "expires_at": None},
     "outcome": {"weight": 1.0, "place": None, "replaced_by": None, "parts": None},
+    "void": {"outcome_from": 0, "outcome_to": 0},
 }
 
 
@@ -51,7 +53,7 @@ def expected(table):
 
 def assert_upgraded(store):
     """Every row of every table is what it was, and what is derived from them still is."""
-    for table in schema.layout():
+    for table in OLD_TABLES:
         names, order = ", ".join(table.columns), ", ".join(table.key)
         got = [transfer.to_json(table, row) for row in store.rows(f"SELECT {names} FROM {table.name} ORDER BY {order}")]
         want = sorted(expected(table.name), key=lambda row: tuple(row[name] for name in table.key))
@@ -83,7 +85,7 @@ def assert_goes_on(path):
 
 
 def test_the_old_store_holds_every_kind_of_row():
-    counts = {table.name: len(raw(OLD, table.name)) for table in schema.layout()}
+    counts = {table.name: len(raw(OLD, table.name)) for table in OLD_TABLES}
     assert min(counts.values()) >= 1 and counts["value_event"] > 100, counts
     assert {row["status"] for row in raw(OLD, "memory")} == {"active", "archived", "quarantined", "superseded"}
     assert {row["relation"] for row in raw(OLD, "provenance")} == {"retrieved", "merged", "revised"}
@@ -126,7 +128,7 @@ def test_a_process_that_dies_in_the_middle_leaves_the_old_store(old):
         with closing(sqlite3.connect(old)) as db:
             assert db.execute("PRAGMA user_version").fetchone() == (3,), at
             assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        for table in schema.layout():
+        for table in OLD_TABLES:
             assert raw(old, table.name) == raw(OLD, table.name), (at, table.name)
     with closing(open_store(old)) as store:
         assert_upgraded(store)
@@ -183,7 +185,7 @@ def test_a_schema_of_a_server_is_upgraded_when_it_is_opened(postgres_store, monk
         db.execute(f"SET search_path TO {own['schema']}, public")
         db.execute((GOLDEN / "memory_schema3_postgres.sql").read_text())
         db.execute("SET CONSTRAINTS ALL DEFERRED")
-        for table in schema.layout():
+        for table in OLD_TABLES:
             flags = [name for name, kind in table.columns.items() if kind == "BOOLEAN"]
             for row in raw(OLD, table.name):
                 row |= {name: bool(row[name]) for name in [*flags, "in_pool"] if name in row}
@@ -203,47 +205,56 @@ def test_a_schema_of_a_server_is_upgraded_when_it_is_opened(postgres_store, monk
     assert_goes_on(url)
 
 
-# ------------------------------------------------------------------------------------------------------- from schema 4
-# made with the library at commit 54f6dac: revised, weighted, invalid and open receipts, metadata, expiry, a new
-# version, an archived, a quarantined and an erased memory, two scopes
-@pytest.fixture
-def four(tmp_path):
-    path = tmp_path / "four.db"
-    path.write_bytes(lzma.decompress((GOLDEN / "memory_schema4.sqlite.xz").read_bytes()))
+# ------------------------------------------------------------------------------------------- from schemas 4 and 5
+# 4: made with the library at commit 54f6dac, 5: at 48ec41c: revised, weighted, invalid and open receipts, metadata,
+# expiry, a new version, an archived, a quarantined and an erased memory, two scopes; 5 also parts, omissions, a rollback
+NEWER = {4: {"outcome": {"parts": None}, "void": NEW["void"]}, 5: {"void": NEW["void"]}}
+
+
+def packed(version, path):
+    path.write_bytes(lzma.decompress((GOLDEN / f"memory_schema{version}.sqlite.xz").read_bytes()))
     return path
 
 
-def settles_parts(path):
-    """What schema 5 is for can be written, and what is derived still is."""
-    with Memory(path) as memory:
-        recall = memory.recall("question 1 of topic 1")
+def goes_on(path):
+    """What schemas 5 and 6 are for can be written, and what is derived still is."""
+    with Memory(path, holdout=0.5) as memory:
+        recall = memory.recall("question 1 of topic 1", frozen=True)
         memory.settle(recall, None, parts=[("answer 1 with words", 1.0), ("something else", 0.0)])
         assert memory.explain(recall).to_dict()["outcomes"][0]["parts"] is not None
+        recalls = [memory.recall("question 1 of topic 1") for _ in range(20)]
+        assert {len(one) > 0 for one in recalls} == {True, False}
+        for one in recalls:
+            memory.settle(one, 1.0)
         assert verify(memory) == [] and memory.rebuild_values() == 0
 
 
-def test_a_file_of_schema_4_is_upgraded(four, tmp_path):
-    before = {table.name: raw(four, table.name) for table in schema.layout()}
-    with closing(open_store(four)):
+@pytest.mark.parametrize("version", NEWER)
+def test_a_file_is_upgraded_row_by_row(version, tmp_path):
+    path = packed(version, tmp_path / "old.db")
+    before = {table.name: raw(path, table.name) for table in OLD_TABLES}
+    with closing(open_store(path)):
         pass
     for name, rows in before.items():
-        more = {"parts": None} if name == "outcome" else {}
-        assert raw(four, name) == [row | more for row in rows], name
+        assert raw(path, name) == [row | NEWER[version].get(name, {}) for row in rows], name
     with closing(open_store(tmp_path / "new.db")):
-        assert shape(four) == shape(tmp_path / "new.db")
-    settles_parts(four)
+        assert shape(path) == shape(tmp_path / "new.db")
+    goes_on(path)
 
 
-def test_an_export_of_schema_4_is_imported(four, tmp_path):
-    (tmp_path / "four.jsonl").write_bytes(lzma.decompress((GOLDEN / "memory_schema4.jsonl.xz").read_bytes()))
-    transfer.import_jsonl(tmp_path / "new.db", tmp_path / "four.jsonl")
-    with closing(open_store(tmp_path / "new.db")) as store, closing(open_store(four)) as upgraded:
-        assert transfer.digest(store) == transfer.digest(upgraded)
-    settles_parts(tmp_path / "new.db")
+@pytest.mark.parametrize("version", NEWER)
+def test_an_export_is_imported_as_the_file_is_upgraded(version, tmp_path):
+    (tmp_path / "old.jsonl").write_bytes(lzma.decompress((GOLDEN / f"memory_schema{version}.jsonl.xz").read_bytes()))
+    transfer.import_jsonl(tmp_path / "new.db", tmp_path / "old.jsonl")
+    upgraded = packed(version, tmp_path / "old.db")
+    with closing(open_store(tmp_path / "new.db")) as store, closing(open_store(upgraded)) as other:
+        assert transfer.digest(store) == transfer.digest(other)
+    goes_on(tmp_path / "new.db")
 
 
 @pytest.mark.postgres
-def test_a_schema_4_of_a_server_is_upgraded(postgres_store):
+@pytest.mark.parametrize("version", NEWER)
+def test_a_newer_schema_of_a_server_is_upgraded(version, postgres_store):
     import psycopg
 
     from evolvent.memory.store.postgres import split_url
@@ -255,6 +266,9 @@ def test_a_schema_4_of_a_server_is_upgraded(postgres_store):
     conninfo, own = split_url(url)
     with psycopg.connect(conninfo) as db:  # the tables as they were
         db.execute(f"SET search_path TO {own['schema']}, public")
-        db.execute("ALTER TABLE outcome DROP COLUMN parts")
-        db.execute("UPDATE evolvent_store SET version = 4")
-    settles_parts(url)
+        db.execute("DROP TABLE exposure")
+        db.execute("ALTER TABLE void DROP COLUMN outcome_from, DROP COLUMN outcome_to")
+        if version == 4:
+            db.execute("ALTER TABLE outcome DROP COLUMN parts")
+        db.execute(f"UPDATE evolvent_store SET version = {version}")
+    goes_on(url)

@@ -129,11 +129,17 @@ class Act:
                 self.statuses.append((seq, was, now))
 
     def void_after(self, point: Point) -> None:
-        """Let the events count that a moment saw, and no later ones."""
+        """Let the events and outcomes count that a moment saw, and no later ones."""
         scope = self.bank.scope_id
         then = replay.voids_at(self.bank.store, scope, point.audit)
-        ranges = self.rows("SELECT seq, event_from, undone_at IS NULL FROM void WHERE scope_id = ?")
-        early = [(seq, bool(live)) for seq, start, live in ranges if start < point.event]
+        ranges = self.rows(
+            "SELECT seq, event_from, outcome_from, outcome_to, undone_at IS NULL FROM void WHERE scope_id = ?"
+        )
+        early = [
+            (seq, bool(live))
+            for seq, start, told_from, told_to, live in ranges
+            if start < point.event or (start == point.event and told_from < min(told_to, point.outcome))
+        ]
         self.switch_voids(
             on=[seq for seq, live in early if seq in then and not live],
             off=[seq for seq, live in early if seq not in then and live],
@@ -145,16 +151,24 @@ class Act:
             point.event,
         )
         last = next((seq for (seq,) in later if not replay.holds(out, seq)), None)
-        if last is not None:
-            self.void(point.event, last)
+        gone = replay.skipped(self.bank.store, scope, of="outcome")
+        told = self.rows(
+            "SELECT o.outcome_id FROM outcome o JOIN exposure x ON x.recall_id = o.recall_id WHERE o.scope_id = ? "
+            "AND o.outcome_id > ? ORDER BY o.outcome_id DESC",
+            point.outcome,
+        )
+        last_told = next((number for (number,) in told if not replay.holds(gone, number)), None)
+        if last is not None or last_told is not None:
+            self.void(point.event, last or point.event, (point.outcome, last_told or point.outcome))
 
-    def void(self, start: int, end: int) -> None:
-        """Let the events of the scope that come after ``start``, up to ``end``, count no longer."""
+    def void(self, start: int, end: int, outcomes: tuple[int, int]) -> None:
+        """Let the events of the scope that come after ``start``, up to ``end``, count no longer; and ``outcomes``."""
         self._look()
         with self.bank.store.write() as db:
             made = db.execute(
-                "INSERT INTO void(scope_id, event_from, event_to, reason, created_at) VALUES(?,?,?,?,?) RETURNING seq",
-                (self.bank.scope_id, start, end, self.reason, time.time()),
+                "INSERT INTO void(scope_id, event_from, event_to, reason, created_at, outcome_from, outcome_to) "
+                "VALUES(?,?,?,?,?,?,?) RETURNING seq",
+                (self.bank.scope_id, start, end, self.reason, time.time(), *outcomes),
             ).fetchone()
         self.on.append(int(made[0]))
 

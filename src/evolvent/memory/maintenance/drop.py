@@ -10,6 +10,7 @@ from evolvent.memory import keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.maintenance import emptying
 from evolvent.memory.maintenance.erase import OF_MEMORIES, alone, numbers_stay_taken, rewritten, to_rewrite
+from evolvent.memory.holdout import state_name
 from evolvent.memory.store.engine import Store, audit, newest
 from evolvent.memory.text import clean_text, clean_word
 
@@ -77,13 +78,14 @@ def drop_scope(store: Store, name: str, reason: str, *, mask: bool = True) -> di
         merges = "SELECT detail FROM audit WHERE scope_id = ? AND verb = 'merge'"
         hashes |= keys.merged(store.rows(merges, (scope_id,)))
         doomed = [(table, f"memory_id {mine}") for table in OF_MEMORIES]
+        doomed += [("exposure", "recall_id IN (SELECT seq FROM recall WHERE scope_id = ?)")]
         doomed += [("provenance", f"child {mine}"), *((table, "scope_id = ?") for table in store.copies)]
         for table, which in [*doomed, *((table, "scope_id = ?") for table in _OF_SCOPE)]:
             found = store.rows(f"SELECT count(*) FROM {table} WHERE {which}", (scope_id,))
             removed[table] = found[0][0]
             db.execute(f"DELETE FROM {table} WHERE {which}", (scope_id,))
         for (key,) in store.rows("SELECT name FROM meta"):
-            if key == f"reward_range:{name}" or key.startswith((f"kept:{len(name)}:{name}:", f"user:{name}:")):
+            if key in (f"reward_range:{name}", state_name(scope_id)) or key.startswith((f"kept:{len(name)}:{name}:", f"user:{name}:")):
                 db.execute("DELETE FROM meta WHERE name = ?", (key,))
         removed |= emptying.unused_removed(db, hashes - {None})
         to_rewrite(store)

@@ -68,12 +68,19 @@ def receipts_emptied(db: Connection, bank: Bank, act: Act, receipts: Sequence[in
     db.executemany(
         "UPDATE outcome SET idempotency_key = ? WHERE outcome_id = ?", [(f"erased:{id_}", id_) for id_ in jobs]
     )
+    # names of attempts and tasks, of which hashes are kept
+    named = among(db, "SELECT recall_id FROM exposure WHERE recall_id IN ({})", sorted(stay & queries.keys()))
+    db.executemany(
+        "UPDATE exposure SET attempt = ?, task = ? WHERE recall_id = ?",
+        [(f"erased:{seq}", f"erased:{seq}", seq) for (seq,) in list(named)],
+    )
     gone = [(seq,) for seq in queries if seq not in stay]
     if gone:
         bank.store.meta_set("recall_seq", db.execute(f"SELECT {newest('recall')}").fetchone()[0])  # no number twice
         items = among(db, "SELECT count(*) FROM recall_item WHERE recall_id IN ({})", [seq for (seq,) in gone])
         act.removed |= {"recall_item": sum(n for (n,) in items), "recall": len(gone)}
         db.executemany("DELETE FROM recall_item WHERE recall_id = ?", gone)
+        db.executemany("DELETE FROM exposure WHERE recall_id = ?", gone)
         db.executemany("DELETE FROM recall WHERE seq = ?", gone)
     return {*queries.values(), *(digest for _, digest, _ in outcomes if digest is not None)}
 

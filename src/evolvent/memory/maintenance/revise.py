@@ -43,7 +43,7 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
                     do="settle(receipt, reward)",
                 )
             chain = sorted(n for n in (*receipt.revised, old) if said[n].objective == o.objective)
-            counting = _counting(db, bank, chain)
+            counting = _counting(db, bank, chain, last_event if receipt.drawn else None)
             # a rollback may have taken a revision back: then an earlier outcome counts, and what it gave is voided
             now = max(counting, default=old)
             # of an outcome that was voided, the story is that of the one before
@@ -62,8 +62,8 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
                 "WHERE o.outcome_id = ?",
                 (old,),
             ).fetchone()
-            for first, last in counting.values():
-                act.void(first - 1, last)
+            for number, (first, last) in counting.items():
+                act.void(first - 1, last, (number - 1, number))
             db.execute("UPDATE outcome SET replaced_by = ? WHERE outcome_id = ?", (id_, old))
             then = None if place is None else partial(replay.values_of, bank.store, bank.scope_id, before=place)
             entries = events.Entries(bank.scope_id, last_event)
@@ -77,15 +77,26 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
     return perform(bank, "revise", receipt_id(new.receipt), reason, change, dry_run)
 
 
-def _counting(db: Connection, bank: Bank, outcomes: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Of these outcomes those whose events count, with the first and the last of them."""
+def _counting(
+    db: Connection, bank: Bank, outcomes: Sequence[int], newest: int | None
+) -> dict[int, tuple[int, int]]:
+    """Of these outcomes those whose events count, with the first and the last of them.
+
+    ``newest`` event: what has no event (its receipt was held out) counts too, with an empty range behind that.
+    """
     spans = among(
         db,
         "SELECT outcome_id, min(seq), max(seq) FROM value_event WHERE outcome_id IN ({}) GROUP BY outcome_id",
         outcomes,
     )
     out = replay.skipped(bank.store, bank.scope_id)
-    return {n: (first, last) for n, first, last in spans if not replay.holds(out, first)}
+    found = {n: (first, last) for n, first, last in spans}
+    counting = {n: span for n, span in found.items() if not replay.holds(out, span[0])}
+    if newest is not None:
+        gone = replay.skipped(bank.store, bank.scope_id, of="outcome")
+        without = (n for n in outcomes if n not in found and not replay.holds(gone, n))
+        counting |= dict.fromkeys(without, (newest + 1, newest))
+    return counting
 
 
 def _completed(o: Outcome, row: Mapping[str, Any], old: Outcome) -> Outcome:

@@ -187,6 +187,11 @@ def _receipts(bank: Bank) -> Iterator[Row]:
         "JOIN memory m ON m.seq = i.memory_id WHERE i.memory_id > r.store_seq OR m.scope_id <> r.scope_id"
     ):
         yield f"{receipt_id(number)}, {memory_id(seq)}", "a memory that the recall could not see", "an older one"
+    for number, seq in bank.store.rows(
+        "SELECT i.recall_id, i.memory_id FROM exposure x JOIN recall_item i ON i.recall_id = x.recall_id "
+        "WHERE x.held_out AND (i.shown OR i.omitted)"
+    ):
+        yield f"{receipt_id(number)}, {memory_id(seq)}", "shown or left out where all was held out", "neither"
     trimmed = compact.trimmed(bank.store)
     for number, scope_id, n_pool, n in bank.store.rows(
         "SELECT r.seq, r.scope_id, r.n_pool, count(i.memory_id) FROM recall r LEFT JOIN recall_item i "
@@ -225,7 +230,8 @@ def _credit(bank: Bank) -> Iterator[Row]:
     for event, seq in bank.store.rows(
         "SELECT e.seq, e.memory_id FROM value_event e JOIN outcome o ON o.outcome_id = e.outcome_id "
         "JOIN recall r ON r.seq = e.recall_id WHERE NOT o.valid OR (o.reward <> e.reward AND o.parts IS NULL) "
-        "OR o.recall_id <> e.recall_id OR o.objective <> e.objective OR r.stage <> e.stage OR r.is_test"
+        "OR o.recall_id <> e.recall_id OR o.objective <> e.objective OR r.stage <> e.stage OR r.is_test "
+        "OR EXISTS (SELECT 1 FROM exposure x WHERE x.recall_id = r.seq AND x.held_out)"
     ):
         yield f"event {event} of {memory_id(seq)}", "an event that its outcome does not explain", "their agreement"
 

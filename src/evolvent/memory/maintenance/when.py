@@ -22,19 +22,26 @@ def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
     """
     if isinstance(to, Recall) or (isinstance(to, str) and to[:1] == "r"):
         number = bank.receipt_seq(to, "rollback")
-        row = bank.store.row("SELECT store_seq, event_seq, audit_seq FROM recall WHERE seq = ?", (number,))
+        row = bank.store.row(
+            "SELECT r.store_seq, r.event_seq, r.audit_seq, (SELECT coalesce(max(o.outcome_id), 0) FROM outcome o "
+            "WHERE o.recall_id < r.seq AND o.created_at <= r.created_at) FROM recall r WHERE r.seq = ?",
+            (number,),
+        )
         assert row is not None
         return Point(receipt_id(number), *row)
     at = time_of(to, "rollback")
-    asked = "SELECT coalesce(max(seq), 0) FROM {} WHERE created_at <= ?"
+    asked = "SELECT coalesce(max({}), 0) FROM {} WHERE created_at <= ?"
     newest = [
         # a memory that was given an earlier time was there from when that was written down
         bank.store.row(
-            f"{asked.format('memory m')} AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.verb = 'dated' "
+            f"{asked.format('seq', 'memory m')} AND NOT EXISTS (SELECT 1 FROM audit a WHERE a.verb = 'dated' "
             "AND a.target = 'm' || m.seq AND a.created_at > ?)",
             (at.timestamp(), at.timestamp()),
         ),
-        *(bank.store.row(asked.format(table), (at.timestamp(),)) for table in ("value_event", "audit")),
+        *(
+            bank.store.row(asked.format(column, table), (at.timestamp(),))
+            for column, table in (("seq", "value_event"), ("seq", "audit"), ("outcome_id", "outcome"))
+        ),
     ]
     return Point(at.isoformat(" ", "seconds"), *(row[0] if row else 0 for row in newest))
 

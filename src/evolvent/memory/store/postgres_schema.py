@@ -72,8 +72,7 @@ def statements() -> list[str]:
     """Everything that makes an empty schema a store; run with the schema first in the search path."""
     found = []
     for statement in schema.tables():
-        for pattern, other in _WORDS:
-            statement = re.sub(pattern, other, statement)
+        statement = in_its_words(statement)
         found.append(statement)
         if numbered := _NUMBERED.match(statement):
             found += gapless(*numbered.groups())
@@ -86,6 +85,13 @@ def statements() -> list[str]:
     found.append("CREATE TABLE evolvent_store(version BIGINT NOT NULL)")
     found.append(f"INSERT INTO evolvent_store VALUES ({schema.VERSION})")
     return found
+
+
+def in_its_words(statement: str) -> str:
+    """A statement of ``schema`` as PostgreSQL says it."""
+    for pattern, other in _WORDS:
+        statement = re.sub(pattern, other, statement)
+    return statement
 
 
 def gapless(table: str, column: str) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from evolvent.core.errors import StoreError
 
-VERSION = 5
+VERSION = 6
 APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
 
 TABLES = """
@@ -97,6 +97,16 @@ CREATE TABLE recall_item(
   PRIMARY KEY(recall_id, memory_id)) WITHOUT ROWID;
 CREATE INDEX recall_item_memory ON recall_item(memory_id, recall_id);
 
+CREATE TABLE exposure(                         -- what chance decided of a recall as a whole, where it was to decide
+  recall_id INTEGER NOT NULL REFERENCES recall(seq),
+  attempt TEXT NOT NULL,                       -- hash of its name: all recalls of an attempt share one draw
+  task TEXT,                                   -- hash of the caller's name of the task; NULL: the task is the query
+  rate REAL NOT NULL,                          -- probability with which nothing would be handed out
+  held_out BOOLEAN NOT NULL,                   -- nothing was: its items are what would have been
+  PRIMARY KEY(recall_id),
+  CHECK(rate >= 0 AND rate <= 0.5)) WITHOUT ROWID;
+CREATE INDEX exposure_attempt ON exposure(attempt);
+
 CREATE TABLE outcome(
   outcome_id INTEGER PRIMARY KEY AUTOINCREMENT,
   scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
@@ -162,7 +172,7 @@ CREATE TABLE audit(
   verb TEXT NOT NULL, target TEXT NOT NULL, detail TEXT NOT NULL, created_at REAL NOT NULL);
 CREATE INDEX audit_target ON audit(target);
 
-CREATE TABLE void(                             -- value events that do not count while undone_at is null
+CREATE TABLE void(                             -- value events and outcomes that do not count while undone_at is null
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   scope_id INTEGER NOT NULL REFERENCES scope(scope_id),
   event_from INTEGER NOT NULL,                 -- those with event_from < seq <= event_to
@@ -170,6 +180,8 @@ CREATE TABLE void(                             -- value events that do not count
   reason TEXT NOT NULL,
   created_at REAL NOT NULL,
   undone_at REAL,
+  outcome_from INTEGER NOT NULL,               -- outcomes with outcome_from < outcome_id <= outcome_to: for those
+  outcome_to INTEGER NOT NULL,                 -- without a value event, which are told apart by nothing else
   CHECK(event_from <= event_to));
 """
 

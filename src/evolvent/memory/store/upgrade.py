@@ -1,4 +1,4 @@
-"""From schema 3 or 4 to 5, in place: what nothing used goes, and what the newer verbs write gets its place.
+"""From schema 3, 4 or 5 to 6, in place: what nothing used goes, and what the newer verbs write gets its place.
 
 An older store is brought here when it is opened, in one transaction: a process that dies in the middle leaves it as it
 was. No value, vector or text changes. An older export is read row by row in the same way.
@@ -10,9 +10,10 @@ from typing import Any
 
 from evolvent.memory.store import postgres_schema, schema
 
-OLDER = (3, 4)  # that can be opened
+OLDER = (3, 4, 5)  # that can be opened
 
 # what a column holds that is not simply the old column of that name
+_VOID = {"void": {"outcome_from": "0", "outcome_to": "0"}}
 _FROM_3 = {
     "memory": {
         "status": "CASE status WHEN 'candidate' THEN 'archived' ELSE status END",
@@ -24,12 +25,15 @@ _FROM_3 = {
     "outcome": {"weight": "1.0", "place": "NULL", "replaced_by": "NULL", "parts": "NULL"},
 }
 _FROM_4 = {"outcome": {"parts": "NULL"}}
+_CHANGED: dict[int, dict[str, dict[str, str]]] = {3: _FROM_3 | _VOID, 4: _FROM_4 | _VOID, 5: _VOID}
 
 # the index of schema 4 and before had the memory alone
 _ITEMS = (
     "DROP INDEX recall_item_memory",
     *(statement for statement in schema.tables() if statement.startswith("CREATE INDEX recall_item_memory")),
 )
+
+_EXPOSURE = tuple(s for s in schema.tables() if s.startswith("CREATE TABLE exposure(") or " ON exposure(" in s)
 
 GONE = ("key_word", "word_count")  # tables of schema 3 that nothing reads any more: they quoted keys
 
@@ -63,11 +67,17 @@ _POSTGRES_FROM_3 = (
 
 def postgres(version: int) -> list[str]:
     """The statements for a schema of a server."""
-    return [
-        *(_POSTGRES_FROM_3 if version == 3 else ()),
+    to_5 = (
         *postgres_schema.gapless("memory", "seq"),
         'ALTER TABLE outcome ADD COLUMN parts TEXT COLLATE "C"',
         *_ITEMS,
+    )
+    return [
+        *(_POSTGRES_FROM_3 if version == 3 else ()),
+        *(to_5 if version < 5 else ()),
+        *map(postgres_schema.in_its_words, _EXPOSURE),
+        *(f"ALTER TABLE void ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0" for name in _VOID["void"]),
+        *(f"ALTER TABLE void ALTER COLUMN {name} DROP DEFAULT" for name in _VOID["void"]),
         f"UPDATE evolvent_store SET version = {schema.VERSION}",
     ]
 
@@ -80,7 +90,7 @@ def sqlite(version: int) -> list[str]:
     found = [f"DROP TABLE {table}" for table in GONE] if version == 3 else []
     columns = {table.name: table.columns for table in schema.layout()}
     statements = schema.tables()
-    for table, made in (_FROM_3 if version == 3 else _FROM_4).items():
+    for table, made in _CHANGED[version].items():
         create = next(s for s in statements if s.startswith(f"CREATE TABLE {table}("))
         cells = ", ".join(made.get(name, name) for name in columns[table])
         found += [
@@ -90,11 +100,15 @@ def sqlite(version: int) -> list[str]:
             f"ALTER TABLE new_{table} RENAME TO {table}",
             *(s for s in statements if "INDEX" in s and f" ON {table}(" in s),
         ]
-    return found if version == 3 else [*found, *_ITEMS]
+    return [*found, *(_ITEMS if version == 4 else ()), *_EXPOSURE]
 
 
 def row(version: int, table: str, cells: dict[str, Any]) -> dict[str, Any]:
     """A row of an older export as one of this schema."""
+    if table == "void":
+        return cells | {"outcome_from": 0, "outcome_to": 0}
+    if version == 5:
+        return cells
     if table == "outcome":
         return cells | ({"weight": 1.0, "place": None, "replaced_by": None} if version == 3 else {}) | {"parts": None}
     if version != 3:
