@@ -13,7 +13,7 @@ import numpy as np
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
 from evolvent.memory.embedders import as_vectors
-from evolvent.memory.holdout import Holdout
+from evolvent.memory.holdout import NEVER, Holdout
 from evolvent.memory.index.index import Index
 from evolvent.memory.items import named
 from evolvent.memory.metadata import Metadata
@@ -41,7 +41,7 @@ class Bank:
     seed: int
     search: Search = "auto"
     mask: bool = True  # secrets in texts on their way into the store
-    holdout: Holdout = Holdout()
+    holdout: Holdout = NEVER
     index: Index | PgVector = field(init=False)  # ``Index`` says what each method promises
     metadata: Metadata = field(init=False)
     _vectors: OrderedDict[str, np.ndarray] = field(default_factory=OrderedDict)

@@ -12,8 +12,8 @@ import numpy as np
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import OF_VALUE
-from evolvent.memory.keys import Owners
 from evolvent.memory.holdout import Draw
+from evolvent.memory.keys import Owners
 from evolvent.memory.metadata import Condition
 from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of

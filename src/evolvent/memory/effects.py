@@ -42,7 +42,7 @@ class Asked:
     """A receipt whose rule selected something, by which something can be measured.
 
     Attributes:
-        handed: probability with which it was handed out.
+        rate: probability with which nothing of it would be handed out.
         omits: its policy's chances are those of leaving out, and its draw was its own.
     """
 
@@ -51,7 +51,7 @@ class Asked:
     stage: str
     attempt: str
     task: str
-    handed: float
+    rate: float
     held_out: bool
     omits: bool
     told: Told | None
@@ -76,7 +76,7 @@ class Log:
     @property
     def drawn(self) -> list[Asked]:
         """Receipts of which chance decided whether anything was handed out."""
-        return [one for one in self.asked if 0.0 < one.handed < 1.0]
+        return [one for one in self.asked if one.rate]
 
 
 _RECALLS = (
@@ -96,16 +96,34 @@ _ITEMS = (
 )
 
 
-def read(bank: Bank, objective: str, *, since: float = 0.0, notes: bool = False, only: int | None = None) -> Log:
-    """The receipts of a scope from a time on; with ``notes`` what they selected (``only``: of one memory)."""
+def read(
+    bank: Bank,
+    objective: str,
+    *,
+    since: float = 0.0,
+    notes: bool = False,
+    only: int | None = None,
+    scope: tuple[int, tuple[float, float]] | None = None,
+) -> Log:
+    """The receipts of a scope, and what was told of them.
+
+    Args:
+        bank: the memory.
+        objective: of the outcomes.
+        since: only receipts from this moment on, in seconds since 1970.
+        notes: also which memories they selected.
+        only: this memory alone.
+        scope: another scope of the store, and its range of rewards.
+    """
+    scope_id, span = (bank.scope_id, bank.reward_range) if scope is None else scope
     store, log = bank.store, Log(not_counted={"frozen": 0, "repeated_seed": 0, "certain": 0})
     with store.snapshot():
-        told = _told(bank, objective)
-        rows = store.rows(_RECALLS, (bank.scope_id, since))
+        told = _told(bank, objective, scope_id, span)
+        rows = store.rows(_RECALLS, (scope_id, since))
         if notes:
             # one version is enough: all of them are the same memory
             which = "" if only is None else f"AND {OF_VALUE} = ?"
-            args = (bank.scope_id,) if only is None else (bank.scope_id, only)
+            args = (scope_id,) if only is None else (scope_id, only)
             for number, memory, chance, left_out in store.rows(_ITEMS.format(which), args):
                 found = log.notes.setdefault(number, [])
                 if all(memory != note.memory for note in found):
@@ -124,7 +142,7 @@ def read(bank: Bank, objective: str, *, since: float = 0.0, notes: bool = False,
                 stage=stage,
                 attempt=attempt or f"r{number}",
                 task=task or (f"r{number}" if query == _NOTHING else query),
-                handed=1.0 - (rate or 0.0),
+                rate=rate or 0.0,
                 held_out=bool(held_out),
                 omits=seeds[seed] == 1 and _omits(params),
                 told=told.get(number),
@@ -136,14 +154,13 @@ def read(bank: Bank, objective: str, *, since: float = 0.0, notes: bool = False,
 @lru_cache(maxsize=256)
 def _omits(params: str) -> bool:
     """Whether chances in receipts under these settings are of leaving out: of others, epsilon makes them."""
-    settings = unescape(params)
+    settings = unescape(json.loads(params))
     return "omit" in settings or not settings.get("epsilon")
 
 
-def _told(bank: Bank, objective: str) -> dict[int, Told]:
+def _told(bank: Bank, objective: str, scope: int, span: tuple[float, float]) -> dict[int, Told]:
     """By receipt the outcome that counts: the newest that was not voided, if it is valid."""
-    store, scope = bank.store, bank.scope_id
-    low, high = bank.reward_range
+    store, (low, high) = bank.store, span
     gone = replay.skipped(store, scope, of="outcome")
     voided = {
         number
@@ -175,13 +192,13 @@ def overall(asked: Iterable[Asked], counted: Counted = as_told) -> list[Row]:
     last: dict[str, Asked] = {}
     for one in asked:
         before = last.get(one.attempt)
-        if 0.0 < one.handed < 1.0 and (before is None or _number(one) >= _number(before)):
+        if one.rate and (before is None or _number(one) >= _number(before)):
             last[one.attempt] = one
     rows = []
     for one in sorted(last.values(), key=lambda one: one.number):
         counts = counted(one)
         if counts is not None:
-            rows.append(Row(not one.held_out, one.handed, *counts, one.task))
+            rows.append(Row(not one.held_out, 1.0 - one.rate, *counts, one.task))
     return rows
 
 
@@ -211,7 +228,7 @@ def together(log: Log) -> dict[int, list[Row]]:
     return {memory: overall(asked) for memory, asked in by.items()}
 
 
-# ---------------------------------------------------------------------------------------------------- whether all is told
+# ------------------------------------------------------------------------------------------ whether all is told
 class Telling(NamedTuple):
     """Whether outcomes are told alike of attempts with the memory and without it."""
 
@@ -238,7 +255,7 @@ def telling(log: Log, alpha: float) -> Telling:
 
 # ---------------------------------------------------------------------------------------------------- verdicts
 def verdict(e: Estimate, margin: float = MARGIN) -> str:
-    """"too early", "helps", "harms" or "no difference": where the interval leaves out zero, or stays in the margin."""
+    """Too early, helps, harms or no difference: whether the interval leaves out zero, or stays in the margin."""
     if not e.speaks or e.lo is None or e.hi is None:
         return "too early"
     if e.lo > 0.0:

@@ -19,7 +19,7 @@ from evolvent.memory.rule import least_step
 from evolvent.memory.store.engine import Store
 from evolvent.memory.text import clean_word, counted, in_units, short
 
-_FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts"}
+_FLAGS = {"frozen", "is_test", "explored", "selected", "omitted", "shown", "valid", "counts", "held_out"}
 _OF_ITEM = (
     "id",
     "key",
@@ -185,8 +185,9 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     store = bank.store
     data = store.records(
         "SELECT r.seq AS id, t.body AS query, r.stage, r.policy, r.params, r.rng_seed, r.frozen, r.is_test, "
-        "r.explored, r.emb_id, r.store_seq, r.event_seq, r.n_scanned, r.n_pool, r.created_at FROM recall r "
-        "JOIN text_blob t ON t.hash = r.query_hash WHERE r.seq = ?",
+        "r.explored, r.emb_id, r.store_seq, r.event_seq, r.n_scanned, r.n_pool, r.created_at, "
+        "coalesce(x.held_out, false) AS held_out, coalesce(x.rate, 0.0) AS holdout FROM recall r "
+        "JOIN text_blob t ON t.hash = r.query_hash LEFT JOIN exposure x ON x.recall_id = r.seq WHERE r.seq = ?",
         (number,),
     )[0]
     data["id"], data["params"] = receipt_id(number), json.loads(data["params"])
@@ -249,10 +250,16 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
         f"  task  {short(d['query'])}",
         f"  looked at {counted(d['n_scanned'], 'key')}, {passed}",
     ]
+    if d["held_out"]:
+        lines.append(
+            f"  held out by chance ({d['holdout']:g}): nothing was handed out, to measure what the memory adds"
+        )
     hide = unescape(d["params"]).get("hide", 0.0)  # of the best score
     least = hide * max((c["score"] for c in d["pool"]), default=0.0)
     for c in d["pool"]:
         fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
+        if d["held_out"] and c["selected"]:
+            fate = "held out"
         if hide > 0.0 and fate == "not selected" and c["score"] < least:
             fate = f"hidden: promises under {hide:.0%} of the best"
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "

@@ -43,6 +43,9 @@ class Holdout:
     after: float | None = None
 
 
+NEVER = Holdout()
+
+
 class Draw(NamedTuple):
     """Under which name an attempt is drawn, and with which probability it is held out (None: what the scope says)."""
 
@@ -61,7 +64,7 @@ class Exposure(NamedTuple):
 def checked(holdout: object) -> Holdout:
     """``Memory``'s argument; ``BadInput`` unless it is True, False or a rate of 0 to ``MOST``."""
     if isinstance(holdout, bool):
-        return Holdout(RATE, AFTER) if holdout else Holdout()
+        return Holdout(RATE, AFTER) if holdout else NEVER
     if not isinstance(holdout, int | float) or not 0.0 <= holdout <= MOST:
         raise BadInput(
             "not a share of attempts to hold out",

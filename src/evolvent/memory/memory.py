@@ -12,7 +12,7 @@ from typing import Any, Literal
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.protocols import Embedder
-from evolvent.memory import explain, ledger, recall, receipts, replay, settle, user_values, write
+from evolvent.memory import effect_report, explain, ledger, recall, receipts, replay, settle, user_values, write
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import health
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, Receipt, ValueChange
@@ -355,6 +355,29 @@ class Memory(Listing, Mending):
     def explain(self, subject: Recall | Recalled | Item | str) -> Explanation:
         """The ledger of a memory ("m3") or of a receipt ("r7" or the Recall): who paid, when, and why."""
         return explain.explain(self.bank, subject)
+
+    def lift(
+        self,
+        by: effect_report.By | None = None,
+        *,
+        objective: str = "success",
+        since: datetime | str | float | None = None,
+        alpha: float = 0.05,
+        margin: float = 0.05,
+        level: float = 0.1,
+    ) -> effect_report.Lift:
+        """Whether the memory helps, from attempts that chance held out; may be asked after every outcome.
+
+        Args:
+            by: also of each "item", "source" or "kind" of memories (what each adds beside the rest, where the policy
+                leaves memories out by chance), "scope", "stage" or "week" (the memory as a whole).
+            objective: which outcomes.
+            since: only recalls from then on.
+            alpha: the interval misses the truth, ever, with this probability.
+            margin: a smaller difference is none, as a share of the reward range.
+            level: of memories that are named as helping or harming, the share that is expected to be named wrongly.
+        """
+        return effect_report.lift(self.bank, by, objective, since, alpha, margin, level)
 
     # ------------------------------------------------------------------------------------------------ keeping house
     def health(self) -> dict[str, Any]:

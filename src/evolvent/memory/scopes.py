@@ -99,12 +99,20 @@ class Scopes:
             )
         self.memories: dict[str, Memory] = dict(zip(names, memories, strict=True))
 
-    def recall(self, task: str, *, k: int | None = None, **options: Any) -> ScopedRecall:
+    def recall(
+        self,
+        task: str,
+        *,
+        k: int | None = None,
+        attempt: str | None = None,
+        task_id: str | None = None,
+        **options: Any,
+    ) -> ScopedRecall:
         """The ``k`` best memories of all scopes (default: the first scope's); other arguments are ``Memory.recall``'s.
 
-        A receipt of every scope is on disk when this returns.
+        A receipt of every scope is on disk when this returns. Where memories hold out, chance decides once for all.
         """
-        return self.recall_many([task], k=k, **options)[0]
+        return self.recall_many([task], k=k, attempts=[attempt], task_ids=[task_id], **options)[0]
 
     def recall_many(self, tasks: Sequence[str], *, k: int | None = None, **options: Any) -> list[ScopedRecall]:
         """``recall`` for many tasks; new ones are embedded together, and the receipts of a scope are one commit."""

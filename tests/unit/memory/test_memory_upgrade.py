@@ -207,7 +207,8 @@ def test_a_schema_of_a_server_is_upgraded_when_it_is_opened(postgres_store, monk
 
 # ------------------------------------------------------------------------------------------- from schemas 4 and 5
 # 4: made with the library at commit 54f6dac, 5: at 48ec41c: revised, weighted, invalid and open receipts, metadata,
-# expiry, a new version, an archived, a quarantined and an erased memory, two scopes; 5 also parts, omissions, a rollback
+# expiry, a new version, an archived, a quarantined and an erased memory, two scopes; 5 also parts, omissions and a
+# rollback
 NEWER = {4: {"outcome": {"parts": None}, "void": NEW["void"]}, 5: {"void": NEW["void"]}}
 
 

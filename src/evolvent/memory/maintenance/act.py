@@ -138,7 +138,7 @@ class Act:
         early = [
             (seq, bool(live))
             for seq, start, told_from, told_to, live in ranges
-            if start < point.event or (start == point.event and told_from < min(told_to, point.outcome))
+            if start < point.event or told_from < min(told_to, point.outcome)
         ]
         self.switch_voids(
             on=[seq for seq, live in early if seq in then and not live],

@@ -8,9 +8,9 @@ from __future__ import annotations
 from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import Bank
+from evolvent.memory.holdout import state_name
 from evolvent.memory.maintenance import emptying
 from evolvent.memory.maintenance.erase import OF_MEMORIES, alone, numbers_stay_taken, rewritten, to_rewrite
-from evolvent.memory.holdout import state_name
 from evolvent.memory.store.engine import Store, audit, newest
 from evolvent.memory.text import clean_text, clean_word
 
@@ -85,7 +85,9 @@ def drop_scope(store: Store, name: str, reason: str, *, mask: bool = True) -> di
             removed[table] = found[0][0]
             db.execute(f"DELETE FROM {table} WHERE {which}", (scope_id,))
         for (key,) in store.rows("SELECT name FROM meta"):
-            if key in (f"reward_range:{name}", state_name(scope_id)) or key.startswith((f"kept:{len(name)}:{name}:", f"user:{name}:")):
+            if key in (f"reward_range:{name}", state_name(scope_id)) or key.startswith(
+                (f"kept:{len(name)}:{name}:", f"user:{name}:")
+            ):
                 db.execute("DELETE FROM meta WHERE name = ?", (key,))
         removed |= emptying.unused_removed(db, hashes - {None})
         to_rewrite(store)

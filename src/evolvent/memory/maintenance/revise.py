@@ -77,9 +77,7 @@ def revise(bank: Bank, row: Mapping[str, Any], reason: str, *, dry_run: bool = F
     return perform(bank, "revise", receipt_id(new.receipt), reason, change, dry_run)
 
 
-def _counting(
-    db: Connection, bank: Bank, outcomes: Sequence[int], newest: int | None
-) -> dict[int, tuple[int, int]]:
+def _counting(db: Connection, bank: Bank, outcomes: Sequence[int], newest: int | None) -> dict[int, tuple[int, int]]:
     """Of these outcomes those whose events count, with the first and the last of them.
 
     ``newest`` event: what has no event (its receipt was held out) counts too, with an empty range behind that.
