@@ -159,6 +159,7 @@ class AsyncMemory(_OnThread[Memory]):
     remember_many = _awaited(Memory.remember_many)
     update = _awaited(Memory.update)
     explain = _awaited(Memory.explain)
+    lift = _awaited(Memory.lift)
     credit = _awaited(Memory.credit)
     get = _awaited(Memory.get)
     items = _awaited(Memory.items)

@@ -282,18 +282,18 @@ def _group_words(d: Mapping[str, Any], level: float) -> list[str]:
 
 
 def _named_words(of: Mapping[str, Sequence[Mapping[str, Any]]], early: int, every: int, level: float) -> str:
-    harm, out = len(of["harms"]), sum(row["withheld"] for row in of["harms"])
-    wrong = f" (of such names one in {1 / level:.0f} is expected to be wrong)" if harm or of["helps"] else ""
-    held = f"; {out} of them withheld" if harm else ""
-    harms = f"{counted(harm, 'note')} harm{'s' if harm == 1 else ''}{held}. " if harm else ""
-    return f"{harms}{counted(len(of['helps']), 'note')} help{'s' if len(of['helps']) == 1 else ''}{wrong}. " + (
-        f"{early} of {every} are too early to tell."
-    )
+    harm, good, out = len(of["harms"]), len(of["helps"]), sum(row["withheld"] for row in of["harms"])
+    parts = [f"{counted(good, 'note')} help{'s' if good == 1 else ''}"] if good else []
+    if harm:
+        parts.insert(0, f"{counted(harm, 'note')} harm{'s' if harm == 1 else ''}, of which {out} withheld")
+    if parts:
+        parts[0] += f" (of such names one in {1 / level:.0f} is expected to be wrong)"
+    return ". ".join([*parts, f"{early} of {every} are too early to tell."])
 
 
 def _line(name: str, row: Mapping[str, Any]) -> str:
     if row["lo"] is None:
         return f"  {name}: too early, {row['why']}"
-    word = row.get("named") or row["verdict"]
+    word = row.get("named") or {"too early": "no difference found yet"}.get(row["verdict"], row["verdict"])
     n = row["with"]["n"] + row["without"]["n"]
     return f"  {name}: {word}, {points(row['lift'])} points {between(row)}, {counted(n, 'outcome')}"

@@ -22,7 +22,7 @@ from evolvent.memory import holdout, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import OF_VALUE
 from evolvent.memory.store.engine import Connection
-from evolvent.memory.text import content_hash
+from evolvent.memory.text import content_hash, in_units
 
 MARGIN = 0.05  # a difference within it is none
 _NOTHING = content_hash("")
@@ -206,10 +206,12 @@ def _number(one: Asked) -> int:
     return -1 if one.told is None else one.told.number
 
 
-def own(log: Log) -> dict[int, list[Row]]:
-    """By memory: what was told where it was selected and not held out, with it and without it."""
+def own(log: Log, stage: str | None = None) -> dict[int, list[Row]]:
+    """By memory: what was told where it was selected and not held out, with it and without it; ``stage``: there."""
     rows: dict[int, list[Row]] = defaultdict(list)
     for one in log.asked:
+        if stage is not None and one.stage != stage:
+            continue
         if one.told is None or one.held_out or not one.omits:
             continue
         for note in log.notes.get(one.number, ()):
@@ -217,6 +219,13 @@ def own(log: Log) -> dict[int, list[Row]]:
                 outcome = (one.told.outcome, one.told.weight)
                 rows[note.memory].append(Row(not note.left_out, note.chance, *outcome, one.task))
     return dict(rows)
+
+
+def by_stage(bank: Bank, objective: str, only: int | None = None) -> dict[tuple[int, str], Estimate]:
+    """By (first version of a) memory and stage: what it adds beside the rest; ``only``: of this one."""
+    log = read(bank, objective, notes=True, only=only)
+    stages = dict.fromkeys(one.stage for one in log.asked)
+    return {(m, stage): estimate(rows) for stage in stages for m, rows in own(log, stage).items()}
 
 
 def together(log: Log) -> dict[int, list[Row]]:
@@ -263,6 +272,19 @@ def verdict(e: Estimate, margin: float = MARGIN) -> str:
     if e.hi < 0.0:
         return "harms"
     return "no difference" if -margin <= e.lo and e.hi <= margin else "too early"
+
+
+def adds(e: Estimate, span: float) -> str:
+    """What a memory adds, in words: the difference with its interval, or that it is too early; rewards span ``span``.
+
+    Nothing where it was never left out.
+    """
+    if e.lift is None and not e.n_without:
+        return ""
+    if verdict(e) not in ("helps", "harms"):
+        return "what it adds: too early to say"
+    found = (in_units(span * (share or 0.0), span, 2, "+") for share in (e.lift, e.lo, e.hi))
+    return "adds {} [{}, {}]".format(*found)
 
 
 def look_again(db: Connection, bank: Bank, outcomes: Sequence[int]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.strict_json import unescape
-from evolvent.memory import events, keys, lift, replay
+from evolvent.formulas.effect import estimate
+from evolvent.memory import effects, events, keys, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, memory_id, receipt_id
@@ -101,16 +102,24 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
 
 
 def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
-    rows = []
-    for objective, stage, *columns in bank.store.rows(
+    rows: list[dict[str, Any]] = []
+    found = bank.store.rows(
         f"SELECT objective, stage, {events.COLUMNS} FROM value WHERE memory_id = ? ORDER BY objective, stage", (seq,)
-    ):
+    )
+    measured = {
+        (objective, *at): e
+        for objective in dict.fromkeys(row[0] for row in found)
+        for at, e in effects.by_stage(bank, objective, seq).items()
+    }
+    for objective, stage, *columns in found:
         v = events.Value(*columns)
         effect = lift.marginal(*v.arms, bank.reward_range)
         spread = events.uncertainty(v, bank.reward_range, least_step(bank.policy))
-        rows.append(
-            {"objective": objective, "stage": stage, **v._asdict(), "uncertainty": spread, "effect": effect._asdict()}
-        )
+        row = {"objective": objective, "stage": stage, **v._asdict(), "uncertainty": spread}
+        # from the sums that ranking goes by; what is said of it goes by its outcomes one by one
+        row["effect"] = effect._asdict()
+        row["adds"] = effects.adds(measured.get((objective, seq, stage), estimate([])), _span(bank))
+        rows.append(row)
     return rows
 
 
@@ -142,8 +151,8 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
     for v in d["values"]:
         value = f"{in_units(v['q'], span, 3)} ± {in_units(v['uncertainty'], span, 3)}"
         text = f"  value {value} after {counted(v['n'], 'outcome')} (start {d['q_init']:g})"
-        if v["effect"]["confidence"] > 0:
-            text += f"; {lift.Effect(**v['effect']).described(span)} ({counted(v['n_omitted'], 'outcome')} without it)"
+        if v["adds"]:
+            text += f"; {v['adds']} ({counted(v['n_omitted'], 'outcome')} without it)"
         lines.append(text + f"  [{v['objective']}/{v['stage']}]")
     if not d["values"]:
         lines.append(f"  value {in_units(d['q_init'], span, 3)}: no outcome yet")

@@ -12,7 +12,7 @@ from evolvent.cli.memory import duplicates
 from evolvent.core.errors import BadInput
 from evolvent.evaluate.live import count
 from evolvent.formulas.anytime import Outcomes
-from evolvent.memory import events, lift
+from evolvent.memory import effects, events, lift
 from evolvent.memory.bank import Bank
 from evolvent.memory.health import EVERY_STAGE, MAIN_STAGE, health
 from evolvent.memory.items import memory_id, receipt_id
@@ -54,11 +54,12 @@ def audit(memory: Memory, *, top: int = 10, untrusted: Sequence[str] = (), near:
     with bank.store.snapshot():
         bank.index.catch_up()
         data = health(bank)
-        worst = _harmful(bank)
+        adds = _adds(bank)
+        worst = _harmful(bank, adds)
         data |= {
-            "most_valuable": _by_worth(bank, top, "DESC"),
-            "least_valuable": _by_worth(bank, top, "ASC"),
-            "untried": _untried(bank, top),
+            "most_valuable": _by_worth(bank, adds, top, "DESC"),
+            "least_valuable": _by_worth(bank, adds, top, "ASC"),
+            "untried": _untried(bank, adds, top),
             "harmful": {"memories": len(worst), "worst": worst[:top]},
             "poisoned": _poisoned(bank, [row["id"] for row in worst], untrusted, top),
             "duplicates": duplicates.find(bank, near=near, top=top),
@@ -102,14 +103,31 @@ def _warnings(d: dict[str, Any]) -> list[str]:
     return found
 
 
+Adds = dict[tuple[int, str], str]  # by memory and stage, in words
+
+
+def _adds(bank: Bank) -> Adds:
+    """What memories add that were ever left out, under the objective that ranks them."""
+    if not bank.store.rows("SELECT 1 FROM value WHERE n_omitted > 0 LIMIT 1"):
+        return {}
+    span = bank.reward_range[1] - bank.reward_range[0]
+    found = effects.by_stage(bank, bank.policy.objective)
+    words = {at: effects.adds(e, span) for at, e in found.items()}
+    versions = bank.store.rows("SELECT child, parent FROM provenance WHERE relation = 'updated'")
+    stages = dict.fromkeys(stage for _, stage in words)
+    return words | {
+        (new, stage): words[old, stage] for new, old in versions for stage in stages if (old, stage) in words
+    }
+
+
 _ROWS = (
     f"SELECT m.seq, m.kind, m.source, k.body, b.body, m.q_init, coalesce(v.stage, ''), {events.JOINED} "
     "FROM memory m JOIN text_blob k ON k.hash = m.key_hash JOIN text_blob b ON b.hash = m.body_hash "
 )
 
 
-def _rows(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE) -> list[dict[str, Any]]:
-    rows, span = [], bank.reward_range[1] - bank.reward_range[0]
+def _rows(bank: Bank, adds: Adds, where: str, args: Sequence[Any], values: str = EVERY_STAGE) -> list[dict[str, Any]]:
+    rows = []
     for seq, kind, source, key, body, start, stage, *columns in bank.store.rows(
         f"{_ROWS} {values} {where}", (bank.policy.objective, bank.scope_id, *args)
     ):
@@ -128,13 +146,13 @@ def _rows(bank: Bank, where: str, args: Sequence[Any], values: str = EVERY_STAGE
                 "n": v.n,
                 "n_omitted": v.n_omitted,
                 "lift": effect.shrunk if effect.confidence > 0 else None,
-                "adds": effect.described(span) if effect.confidence > 0 else "",
+                "adds": adds.get((seq, stage), ""),
             }
         )
     return rows
 
 
-def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
+def _by_worth(bank: Bank, adds: Adds, top: int, order: str) -> list[dict[str, Any]]:
     """Tried memories by value, a line a stage, the extremes drawn to the middle where few outcomes speak for them.
 
     Most valuable are only those above the middle of the rewards that helped at least once; least valuable only those
@@ -147,20 +165,21 @@ def _by_worth(bank: Bank, top: int, order: str) -> list[dict[str, Any]]:
         tried += f" AND v.n >= {RANKED} AND v.q < {middle!r}"
     else:
         tried += f" AND v.q > {middle!r} AND (v.sum_r > {low!r} * v.n OR v.n_credit > 0)"
-    return _rows(bank, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
+    return _rows(bank, adds, f"{tried} ORDER BY {worth} {order}, m.seq LIMIT ?", (top,))
 
 
-def _untried(bank: Bank, top: int) -> list[dict[str, Any]]:
+def _untried(bank: Bank, adds: Adds, top: int) -> list[dict[str, Any]]:
     """The newest memories without an outcome."""
     return _rows(
         bank,
+        adds,
         f"WHERE m.scope_id = ? AND m.status = 'active' AND {OWN} AND coalesce(v.n, 0) = 0 ORDER BY m.seq DESC LIMIT ?",
         (top,),
         MAIN_STAGE,
     )
 
 
-def _harmful(bank: Bank) -> list[dict[str, Any]]:
+def _harmful(bank: Bank, known_adds: Adds) -> list[dict[str, Any]]:
     """Active memories that lower the reward, worst first, where chance or another memory shows it."""
     span = bank.reward_range
     width = span[1] - span[0]
@@ -184,7 +203,9 @@ def _harmful(bank: Bank) -> list[dict[str, Any]]:
         if not measured and not (lift.fails(v.n, v.sum_r, span) and lift.worse(x, other, beside)):
             continue
         effect = lift.marginal(*v.arms, span)
-        adds = f"{effect.described(width)} (with it {v.n}, without it {v.n_omitted} outcomes)"
+        said = known_adds.get((seq, stage), "") if objective == bank.policy.objective else ""
+        said = said or "outcomes without it were better"
+        adds = f"{said} (with it {v.n}, without it {v.n_omitted} outcomes)"
         mean, theirs = (in_units(span[0] + width * o.total / max(o.n, 1.0), width, 2) for o in (x, other))
         found.append(
             {

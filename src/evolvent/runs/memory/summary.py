@@ -11,7 +11,6 @@ import numpy as np
 from evolvent.evaluate.live import count
 from evolvent.formulas.statistics import mcnemar, wilson
 from evolvent.memory.items import Item
-from evolvent.memory.lift import Effect
 from evolvent.memory.memory import Memory
 from evolvent.runs.account.memories import RANKED
 from evolvent.runs.memory.attempt import Agent
@@ -106,10 +105,8 @@ def _row(memory: Memory, item: Item) -> dict[str, Any]:
 
 def _adds(memory: Memory, item: Item) -> str:
     """What it adds, in the words of ``explain``."""
-    low, high = memory.bank.reward_range
     values = memory.explain(item.id).to_dict()["values"]
-    effects = [Effect(**value["effect"]) for value in values if value["effect"]["confidence"] > 0]
-    return effects[0].described(high - low) if effects else ""
+    return next((value["adds"] for value in values if value["adds"]), "")
 
 
 def _why(memory: Memory, item: Item) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""`evolvent memory lift`: does the memory help, and which of its memories; on the terminal, as JSON, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated, Any
+
+from tyro.conf import arg
+
+from evolvent.cli.memory.opening import Json, Scope, Where, place
+from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.evaluate.blocks import Bars, Headline, Number, Table, Text
+from evolvent.evaluate.live import Live
+from evolvent.memory.effect_report import By
+from evolvent.memory.there import open_memory
+
+_MOST = 40  # rows in a picture
+
+
+def lift(
+    store: Where,
+    *,
+    by: Annotated[By | None, arg(help="also of each of these.")] = None,
+    objective: str = "success",
+    since: str = "",
+    html: Path | None = None,
+    scope: Scope = "default",
+    json: Json = False,
+) -> None:
+    """Whether a memory helps, from attempts that chance held out (Memory(holdout=True)), with an interval.
+
+    Args:
+        objective: which outcomes.
+        since: only recalls from then on (2026-11-20, 2026-11-20T18:30).
+        html: also write a page to this file.
+    """
+    if html is not None:
+        html = place(html, store)
+    with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        found = memory.lift(by, objective=objective, since=since or None)
+        live.note(dump(found.to_dict(), indent=2) if json else str(found))
+        if html is not None:
+            write_atomic(html, page_of(found.to_dict(), str(store)))
+            live.note(f"page → {html}")
+
+
+def page_of(data: Mapping[str, Any], store: str) -> str:
+    """The page: what can be said, the two averages, and a row for each part."""
+    from evolvent.evaluate.pages.draw import draw
+    from evolvent.evaluate.pages.page import page, text
+
+    title = f"Does the memory help? {Path(store).name}"
+    blocks: list[Any] = [Text(tuple(data["words"].split("\n")))]
+    if data["lo"] is not None:
+        averages = [_average(name, data[name]) for name in ("with", "without")]
+        blocks.insert(0, Headline((_number("lift", data), *averages)))
+    rows = data.get("groups") or data.get("items") or []
+    measured = [row for row in rows if row["lo"] is not None]
+    if measured:
+        numbers = tuple(_number(_name(row), row) for row in measured[:_MOST])
+        blocks.append(Bars("Lift of each, with its interval for it alone", numbers))
+    if rows:
+        blocks.append(_table(rows))
+    return page(title, [f"<header><h1>{text(title)}</h1></header>", draw(blocks, Path())])
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row.get("id") or row["name"])
+
+
+def _number(name: str, row: Mapping[str, Any]) -> Number:
+    n = row["with"]["n"] + row["without"]["n"]
+    share, lo, hi = (100.0 * row[end] for end in ("lift", "lo", "hi"))
+    return Number(f"{name}, points", share, (lo, hi), n=n, over="outcomes")
+
+
+def _average(name: str, arm: Mapping[str, Any]) -> Number:
+    return Number(f"mean {name}", arm["mean"], rate=True, n=arm["n"])
+
+
+def _table(rows: list[Mapping[str, Any]]) -> Table:
+    """Named (measured) and withheld (what the policy does now) are two columns."""
+    items = "id" in rows[0]
+    columns = ("", "with", "without", "lift", "lo", "hi", "named" if items else "verdict")
+    cells = [
+        (
+            _name(row),
+            row["with"]["n"],
+            row["without"]["n"],
+            row["lift"],
+            row["lo"],
+            row["hi"],
+            row["named"] if items else row["verdict"],
+            *((row["withheld"], row["why"]) if items else (row["why"],)),
+        )
+        for row in rows
+    ]
+    more = ("withheld", "why") if items else ("why",)
+    return Table((*columns, *more), tuple(cells), title="All of them", left=(0, 6, len(columns) + len(more) - 1))
+
+
+COMMANDS = {"lift": lift}
