@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evolvent.formulas.effect import ETA, LEAST, Row, estimate
+from evolvent.formulas.effect import ETA, LEAST, Row, estimate, information_needed
 
 ROOT = Path(__file__).parent.parent
 OUT = ROOT / "benchmarks" / "results" / "lift_simulation.json"
 PAGE = ROOT / "docs" / "lift.md"
-MARK = re.compile(r"(<!-- simulation: begin[^\n]*-->\n).*?(<!-- simulation: end -->)", re.DOTALL)
+MARK = r"(<!-- {}: begin[^\n]*-->\n).*?(<!-- {}: end -->)"
 ALPHA, MARGIN, LEVEL = 0.05, 0.05, 0.1
 BASES, LIFTS, RATES = (0.05, 0.2, 0.5, 0.9), (-0.3, -0.1, 0.0, 0.1, 0.2, 0.3), (0.05, 0.1, 0.2)
 
@@ -230,6 +230,23 @@ def _wrong(named: dict[str, Any]) -> str:
     return f"{named['wrong, e-BH']:.3f} ({named['wrong, each alone']:.3f})"
 
 
+def needed() -> str:
+    """Outcomes in all until an interval is so wide, near 50 % success: arithmetic, nothing drawn."""
+    widths = (0.05, 0.1, 0.2)
+    lines = ["| held out | " + " | ".join(f"±{100 * w:.0f} points" for w in widths) + " |", "|---|---|---|---|"]
+    for rate in (0.05, 0.1, 0.2, 0.5):
+        totals = (information_needed(0.25, w) / (rate * (1.0 - rate)) for w in widths)
+        lines.append(f"| {rate:.0%} | " + " | ".join(f"{float(f'{x:.3g}'):,.0f}" for x in totals) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def filled(page: str, data: dict[str, Any]) -> str:
+    """The page with its tables."""
+    for name, content in (("simulation", table(data)), ("needed", needed())):
+        page = re.sub(MARK.format(name, name), rf"\g<1>{content}\g<2>", page, flags=re.DOTALL)
+    return page
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--stores", type=int, default=1000)
@@ -248,8 +265,7 @@ def main() -> None:
         "names": names(min(100, options.stores), 1000),
     }
     OUT.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    page = PAGE.read_text("utf-8")
-    PAGE.write_text(MARK.sub(lambda m: m[1] + table(data) + m[2], page), encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text("utf-8"), data), encoding="utf-8")
 
 
 if __name__ == "__main__":

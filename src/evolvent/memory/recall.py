@@ -93,7 +93,7 @@ def requests_of(
     frozen, is_test = flag(frozen, what="frozen", where="recall"), flag(is_test, what="is_test", where="recall")
     same = (size, stage, chosen, wanted, clauses, seed, frozen, is_test, ALL)
     attempts, task_ids = _names(attempts, len(tasks), "attempts"), _names(task_ids, len(tasks), "task_ids")
-    return [Request(task, *same, *names) for task, *names in zip(tasks, attempts, task_ids, strict=True)]
+    return [Request(task, *same, job, name) for task, job, name in zip(tasks, attempts, task_ids, strict=True)]
 
 
 def _names(given: Sequence[str | None] | None, n: int, what: str) -> list[str | None]:

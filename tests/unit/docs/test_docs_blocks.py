@@ -23,6 +23,7 @@ TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutori
 HERE = [  # run below, in order, in one namespace a page
     "docs/analyst.md",
     "docs/kernels.md",
+    "docs/lift.md",
     "docs/programs.md",
     "docs/reward.md",
     "docs/run-folder.md",

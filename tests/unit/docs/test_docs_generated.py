@@ -159,3 +159,11 @@ def test_scripts_and_files_that_a_page_names_exist():
             r"`((?:src|benchmarks|tests|examples|docs)/[\w/.-]+\.(?:py|md))`", path.read_text("utf-8")
         ):
             assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
+def test_the_tables_of_measured_lift_are_those_of_its_result_file():
+    module = importlib.import_module("lift_simulation")
+    written = module.PAGE.read_text("utf-8")
+    assert written == module.filled(written, json.loads(module.OUT.read_text("utf-8"))), (
+        "run benchmarks/lift_simulation.py"
+    )
