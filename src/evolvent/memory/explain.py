@@ -108,7 +108,7 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
     )
     measured = {
         (objective, *at): e
-        for objective in dict.fromkeys(row[0] for row in found)
+        for objective in dict.fromkeys(row[0] for row in found if events.Value(*row[2:]).n_omitted)
         for at, e in effects.by_stage(bank, objective, seq).items()
     }
     for objective, stage, *columns in found:

@@ -120,7 +120,7 @@ class Scopes:
         made: dict[str, list[Recall]] = {}
         for name, one in self.memories.items():
             requests = requests_of(one.bank, tasks, k=k, **options)
-            if made:  # chance decides once for all scopes, in the first that hands out something
+            if made:  # chance decides once for all scopes that hold out, in the first that has something
                 requests = [replace(r, draw=_draw(r, [m[i] for m in made.values()])) for i, r in enumerate(requests)]
             made[name] = run_recalls(one.bank, requests)
         found = []
@@ -247,7 +247,7 @@ class Scopes:
 
 def _draw(request: Request, earlier: Sequence[Recall]) -> Draw:
     """The draw of the scopes that were asked before."""
-    rate = next((round(1.0 - one.handed, 12) for one in earlier if one.items or one.omitted or one.held_out), None)
+    rate = next((round(1.0 - one.handed, 12) for one in earlier if one.handed < 1.0), None)
     return Draw(attempt_of(request.attempt, earlier[0].id), rate)
 
 

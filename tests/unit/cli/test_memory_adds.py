@@ -1,10 +1,12 @@
 """What a memory adds is said by one function: ``audit`` and a run's page are as cautious as ``explain``."""
 
+import json
 import random
 
 import pytest
 
 from evolvent import Memory
+from evolvent.cli import main
 from evolvent.cli.memory.audit import audit
 from evolvent.cli.memory.look import _tell
 from evolvent.evaluate.live import Live
@@ -45,3 +47,21 @@ def test_audit_says_too_early_where_explain_does(effect, n, seed, tmp_path, caps
         out = capsys.readouterr().out
         for row in rows:
             assert row["lift"] is None or f"{row['lift']:.4f}" not in out
+
+
+def test_the_command_says_and_draws_what_lift_does(tmp_path, capsys):
+    path, page = tmp_path / "m.db", tmp_path / "lift.html"
+    with Memory(path, embedder="hash", holdout=0.5) as memory:
+        memory.remember("how to open the door", "push <it>")
+        for number in range(60):
+            recall = memory.recall("how to open the door")
+            memory.settle(recall, bool(recall) or number % 5 == 0)
+    main(["memory", "lift", str(path), "--by", "week", "--html", str(page)])
+    with Memory(path) as memory:
+        found = memory.lift("week")
+    assert found.verdict == "helps" and str(found) in capsys.readouterr().out
+    drawn = page.read_text("utf-8")
+    assert "Your memory helps" in drawn and "<it>" not in drawn and "<svg" in drawn
+    main(["memory", "lift", str(path), "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert (said["lift"], said["with"]["n"] + said["without"]["n"]) == (found.lift, 60)
