@@ -11,8 +11,10 @@ companion the same value; this gives the companion 0. The price is the omitted t
 and 300 tasks the standard deviation of a lift is about .07 for rewards of 0 and 1.
 
 Needs propensities in the recall nodes. A memory shown with certainty (propensity 1 or not logged) contributes no
-contrast and is left out of the estimate: such tasks differ from those where it was at stake. The reward of a use is the
-reward to go from the first decision it could influence. Episodes are treated as independent of one another.
+contrast and is left out of the estimate: such tasks differ from those where it was at stake. The reward of a use is
+the reward to go from the first decision it could influence. Episodes are treated as independent of one another. A
+record holds what was shown and what was left out: a memory that was handed out and dropped by the agent is in neither,
+so "with" means in the prompt, which chance alone did not decide. ``Memory.lift("item")`` counts it as handed out.
 """
 
 from __future__ import annotations
