@@ -95,7 +95,7 @@ def check(with_ST: np.ndarray, p_ST: np.ndarray, y_ST: np.ndarray) -> None:
             e = estimate(
                 Row(bool(a), float(p), float(y), 1.0, i) for i, (a, p, y) in enumerate(zip(*some, strict=True))
             )
-            assert e.lift is not None and e.lo is not None, (s, t)
+            assert e.lift is not None and e.lo is not None and e.hi is not None, (s, t)
             got = (found.lift[s, t], found.lo[s, t], found.hi[s, t])
             np.testing.assert_allclose(got, (e.lift, e.lo, e.hi), rtol=1e-7, atol=1e-9)
             np.testing.assert_allclose((found.e_help[s, t], found.e_harm[s, t]), (e.e_help, e.e_harm), rtol=1e-3)
