@@ -158,12 +158,12 @@ def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
     begins with, says nothing of the others. Without an action, or when nothing overlaps, the first gets 1 and what
     stands behind it ``BEHIND_WEIGHT``.
     """
-    target = _pairs(action or "")
-    have = [_pairs(body) & target for body in bodies]
-    overlap = _overlaps(bodies, action or "")
+    said, target = [_pairs(body) for body in bodies], _pairs(action or "")
+    overlap = [_dice(mine, target) for mine in said]
     best = max(overlap, default=0.0)
     if best <= 0.0:
         return [BEHIND_WEIGHT if i else 1.0 for i in range(len(bodies))]
+    have = [mine & target for mine in said]
     most, pairs = len(have[overlap.index(best)]), list(zip(have, overlap, strict=True))
     left = [len(mine.difference(*(theirs for theirs, y in pairs if y > x))) for mine, x in pairs]
     return [IDLE_WEIGHT + (1.0 - IDLE_WEIGHT) * min(1.0, n / most) for n in left]
@@ -171,18 +171,21 @@ def use_weights(bodies: Sequence[str], action: str | None) -> list[float]:
 
 def part_rewards(bodies: Sequence[str], parts: Sequence[tuple[str, float]]) -> list[float]:
     """The reward of each shown body: of the parts that took after it, by how much; of all parts where none did."""
-    overlap = np.array([_overlaps(bodies, text) for text, _ in parts])  # [parts, bodies]
+    said = [_pairs(body) for body in bodies]
+    overlap = np.array([[_dice(mine, target) for mine in said] for target in (_pairs(text) for text, _ in parts)])
     none = overlap.sum(0) <= 0.0
     weight = np.where(none, 1.0, overlap)
     return (np.array([reward for _, reward in parts]) @ weight / weight.sum(0)).tolist()
 
 
-def _overlaps(bodies: Sequence[str], action: str) -> list[float]:
-    """Dice overlap of word pairs of an action with each body, 0..1."""
-    target = _pairs(action)
-    return [2.0 * len(p & target) / (len(p) + len(target)) if p and target else 0.0 for p in map(_pairs, bodies)]
+def _dice(a: set[tuple[str, str]], b: set[tuple[str, str]]) -> float:
+    """Dice overlap of two sets of word pairs, 0..1."""
+    return 2.0 * len(a & b) / (len(a) + len(b)) if a and b else 0.0
 
 
 def _pairs(text: str) -> set[tuple[str, str]]:
-    words = _WORD.findall(text.lower())
-    return {*zip(["", *words], [*words, ""], strict=True)} if words else set()
+    """Pairs of neighbouring words, the ends of the text among them; none of a text without words."""
+    pairs, before = set[tuple[str, str]](), ""
+    for found in _WORD.finditer(text.lower()):  # one by one: one call for a megabyte would stop all other threads
+        pairs.add((before, before := found.group()))
+    return pairs | {(before, "")} if pairs else pairs

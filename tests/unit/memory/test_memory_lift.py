@@ -1,6 +1,8 @@
 """Omission credit: the formulas by hand, their limits, and the bias they remove."""
 
 import math
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -163,3 +165,17 @@ def test_without_an_action_the_first_in_the_prompt_answers_for_most():
         changes = {change.id: change.weight for change in memory.settle(recall, 0.0)}
         assert recall.ids == [c, b, a] and {b: 1.0, a: lift.BEHIND_WEIGHT}.items() <= changes.items()
         assert memory.get(b).value < memory.get(a).value < memory.get(c).value == 1.0
+
+
+@pytest.mark.parametrize("text", ['"', "= ", "x@y.z/"])
+def test_a_long_action_lets_other_threads_run(text):
+    """The words of 1 MB were found in one call, which stopped the event loop of an AsyncMemory for up to a second."""
+    action = text * (1_000_000 // len(text))
+    work = threading.Thread(target=lift.use_weights, args=([action, "carrier='DL'"], action))
+    began, longest = time.perf_counter(), 0.0
+    work.start()
+    while work.is_alive():
+        before = time.perf_counter()
+        time.sleep(0.002)
+        longest = max(longest, time.perf_counter() - before)
+    assert longest < 0.1 * (time.perf_counter() - began)
