@@ -39,6 +39,10 @@ def test_it_keeps_the_promises_of_an_environment(tmp_path):
         "2.0",
         "1 / 0",
         "sys.exit(3)",
+        "pytest.fail('no')",
+        "(lambda: (_ for _ in ()).throw(BaseException('no')))()",
+        "Decimal('nan')",
+        "Decimal('snan')",
         "[1.0]",
         "np.ones(2)",
         "np.array(['1'])",
@@ -48,7 +52,7 @@ def test_it_keeps_the_promises_of_an_environment(tmp_path):
     ],
 )
 def test_a_reward_that_is_none_is_named(tmp_path, value):
-    head = 'import sys\nimport numpy as np\nPROMPTS = [{"prompt": "x"}] * 5\n'
+    head = 'import sys, pytest\nfrom decimal import Decimal\nimport numpy as np\nPROMPTS = [{"prompt": "x"}] * 5\n'
     env = made(tmp_path, f"{head}def reward(completion, prompt): return {value}")
     env.reset(env.tasks("train", 1, 0)[0])
     with pytest.raises(EnvError, match="reward"):
@@ -65,13 +69,15 @@ NUMBERS = [
     "torch.tensor(True)",
     "True",
     "1",
+    "Fraction(1)",
+    "Decimal('1.0')",
 ]
 
 
 @pytest.mark.parametrize("value", NUMBERS)
 def test_numbers_of_numpy_and_torch_are_rewards(tmp_path, value):
-    head = 'import numpy as np, torch\nPROMPTS = [{"prompt": "x"}] * 5\n'
-    env = made(tmp_path, f"{head}def reward(completion, prompt): return {value}")
+    head = "import numpy as np, torch\nfrom decimal import Decimal\nfrom fractions import Fraction\n"
+    env = made(tmp_path, f'{head}PROMPTS = [{{"prompt": "x"}}] * 5\ndef reward(completion, prompt): return {value}')
     env.reset(env.tasks("train", 1, 0)[0])
     turn = env.step("anything")
     assert turn.reward == 1.0 and type(turn.reward) is float and turn.success

@@ -12,12 +12,10 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
-
-import numpy as np
 
 from evolvent.core.calls import Overdue, call_with_time_limit
 from evolvent.core.errors import BadInput, EnvError
@@ -49,7 +47,9 @@ class Grade:
             got = f"nothing within {self.timeout_s:g} s"
             do = "give it a limit of its own, or set REWARD_TIMEOUT_S in its file"
             raise EnvError("the reward function took too long", got=got, where=where, do=do) from error
-        except (Exception, SystemExit, CancelledError) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit, a cancelled coroutine, what pytest raises: none of them ends the run
             got = f"{type(error).__name__}: {error}"
             do = "let it return 0 for an answer that it cannot read"
             raise EnvError("the reward function failed", got=got, where=where, do=do) from error
@@ -116,10 +116,8 @@ def _number(value: Any, lists: bool) -> float:
     if lists:
         many = list(value) if isinstance(value, list | tuple) or getattr(value, "ndim", 0) == 1 else []
         value = many[0] if len(many) == 1 else None
-    # numpy's single precision and truth values are numbers, too
-    if not isinstance(value, numbers.Real | np.bool_) and hasattr(value, "item"):
-        try:
-            value = value.item()
-        except (TypeError, ValueError, RuntimeError):  # several numbers, or none
-            return math.nan
-    return float(value) if isinstance(value, numbers.Real | np.bool_) else math.nan
+    try:
+        value = value.item() if hasattr(value, "item") else value
+        return float(value) if isinstance(value, numbers.Real | Decimal) else math.nan
+    except (TypeError, ValueError, RuntimeError):  # several numbers, or none
+        return math.nan
