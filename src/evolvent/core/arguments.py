@@ -40,7 +40,8 @@ def errors_reported(arguments: Sequence[str], prog: str) -> Generator[None]:
         if stopped.code != 2 or not said.getvalue():
             raise
         lines = [line.strip("│╭╮╰╯─┌┐└┘ ") for line in said.getvalue().splitlines()]
-        title, *rest = [line for line in lines if line] or [""]
+        # where only ASCII can be written a rule is made of minus signs
+        title, *rest = [line for line in lines if line.strip("-")] or [""]
         rest = rest[: next((i for i, line in enumerate(rest) if line.startswith("For full helptext")), len(rest))]
         got = shlex.join(arguments) or "no arguments"
         what = f"{title[:1].lower()}{title[1:]}"

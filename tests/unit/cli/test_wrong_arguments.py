@@ -1,10 +1,13 @@
 """Arguments that a command does not take get our own error; what a file or a number is not, is not called worse."""
 
+import io
+
 import pytest
 
 from evolvent import Memory
 from evolvent.cli import main
-from evolvent.core.errors import StoreError
+from evolvent.core.arguments import parsed
+from evolvent.core.errors import BadInput, StoreError
 
 BOX = set("│╭╮╰╯─")
 
@@ -83,3 +86,12 @@ def test_explain_says_where_ids_come_from(subject, tmp_path, capsys):
         memory.remember("a", "b")
     err = refused(["memory", "explain", str(tmp_path / "m.db"), subject], capsys)
     assert "  do: " in err
+
+
+@pytest.mark.parametrize("arguments", [["audit"], ["frobnicate"], ["audit", "x", "--nope", "y"], []])
+def test_rules_of_minus_signs_are_no_part_of_the_error(arguments, monkeypatch):
+    """Where output takes ASCII alone, or is no file, the boxes are drawn with it."""
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    with pytest.raises(BadInput) as refusal:
+        parsed({"audit": lambda path: path, "list": lambda path: path}, arguments, "prog")
+    assert "---" not in str(refusal.value)
