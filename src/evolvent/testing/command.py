@@ -68,8 +68,14 @@ def check(
 def _env(name: str, n: int, seed: int, warn: Callable[[str], None]) -> list[str]:
     if envs.kind_of(name, _WHERE) == envs.TEAM:
         done = check_team_env(
-            lambda copies: envs.load_team(name, copies, step_s=_STEP_S), n_envs=n, seed=seed, ends=False
+            lambda copies: envs.load_team(name, copies, step_s=_STEP_S),
+            n_envs=n,
+            seed=seed,
+            ends=False,
+            random_start=not envs.is_own(name),
         )
+        if "other seed" not in done:  # a world without chance breaks no promise
+            warn("every seed gives the same course: right where nothing is left to chance, else reset drops its seed")
         with closing(envs.load_team(name, 1, step_s=_STEP_S)) as team:
             for odd in oddities(team, seed=seed):
                 warn(odd)

@@ -16,6 +16,7 @@ from evolvent.envs.runners.patience import at_most
 from evolvent.envs.runners.spaces import row_of
 from evolvent.envs.runners.vector import vector
 from evolvent.envs.team._parallel import ParallelSolo
+from evolvent.testing import command
 from evolvent.testing.parallel import oddities
 
 
@@ -389,3 +390,35 @@ def test_agents_may_be_called_by_numbers(change, message):
     assert any("lists 0, 1" in odd for odd in oddities(team(empties=False, **agents)))
     with pytest.raises(EnvError, match=message):
         play(team(change=change, **agents))
+
+
+WORLD = """
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from pettingzoo import ParallelEnv
+
+class World(ParallelEnv):
+    metadata, possible_agents = {"name": "world"}, ["a", "b"]
+    def observation_space(self, agent): return Box(-9, 9, (2,), np.float32)
+    def action_space(self, agent): return Discrete(3)
+    def all(self, value): return {agent: value for agent in self.possible_agents}
+    def reset(self, seed=None, options=None):
+        self.agents, self.t, self.start = list(self.possible_agents), 0, START
+        return self.all(np.full(2, self.start, np.float32)), self.all({})
+    def step(self, actions):
+        self.t += 1
+        self.agents = [] if self.t == 4 else self.agents
+        return self.all(np.full(2, self.start, np.float32)), self.all(REWARD), self.all(self.t == 4), self.all(False), self.all({})
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize(
+    ("start", "chance"),
+    [("0.0", False), ("0.5 * 2", False), ("np.random.default_rng(seed).uniform(-1, 1)", True)],
+)
+@pytest.mark.parametrize("reward", ["1.0", "float(self.t)"])
+def test_a_world_without_chance_breaks_no_promise(tmp_path, start, chance, reward):
+    path, said = tmp_path / "world.py", []
+    path.write_text(WORLD.replace("START", start).replace("REWARD", reward))
+    done = command._env(str(path), 2, 0, said.append)
+    assert ("other seed" in done) == chance == (not any("every seed gives the same" in odd for odd in said))
