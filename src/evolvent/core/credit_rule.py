@@ -59,7 +59,8 @@ class CreditRule:
         with outside.own_faults(self.home, f"the credit rule {self.name} failed"):
             ledger = self.function(*given, **columns)
         kind = RolloutLedger if self.RECORD == "rollout" else Ledger
-        if not isinstance(ledger, kind) or (kind is Ledger and ledger.episodes != tuple(record)):
+        others = isinstance(ledger, Ledger) and not isinstance(record, Rollout) and ledger.episodes != tuple(record)
+        if not isinstance(ledger, kind) or others:
             raise BadInput(
                 "a credit rule must return a ledger",
                 got=f"{type(ledger).__name__}: {ledger!r}",

@@ -114,7 +114,7 @@ class Base:
 
 
 BASES = {
-    name: Base(name, *columns.split(), words)
+    name: Base(name, *columns.split(), words=words)
     for name, columns, words in (
         ("shop", "cust cid nm town ord cust_no cents yr", ("customers", "orders", "amounts ordered")),
         (

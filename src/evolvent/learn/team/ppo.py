@@ -69,6 +69,7 @@ def improve_joint(
     seen, adv = batch.view.flat(), batch.credit(ledger)
     seen = replace(seen, obs=policy.standardise(seen.obs))  # once for all passes
     target, old_value, _ = scaled_targets(norm, batch, ledger, [policy.critic.last])
+    assert old_value is not None  # a joint policy notes its values
     adv = normalised(adv, batch.view.active).flatten(0, 1)
     action, old_logp = batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
     order = batch.extra["order"].flatten(0, 1) if "order" in batch.extra else None

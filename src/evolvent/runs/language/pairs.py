@@ -131,13 +131,14 @@ def siblings(groups: Sequence[Sequence[Episode]]) -> list[list[Episode]]:
     shared = Shared(attempts)
     worth_D = shared.mean(to_go(shared))
     states: dict[int, list[int]] = {}
+    step_D = [t for i in shared.rows for t in range(attempts[i].n_steps)]
     for place, state in enumerate(shared.above_D.tolist()):
         states.setdefault(state, []).append(place)
     out: list[list[Episode]] = []
     for state, places in states.items():
         best, worst = max(places, key=lambda i: worth_D[i]), min(places, key=lambda i: worth_D[i])
         if differ([worth_D[best], worth_D[worst]]):
-            pair = [(attempts[shared.rows[shared.row_D[i]]], int(shared.step_D[i])) for i in (best, worst)]
+            pair = [(attempts[shared.rows[shared.row_D[i]]], step_D[i]) for i in (best, worst)]
             name = f"siblings-{state}"
             out.append([_decision(*pair[0], name, good=True), _decision(*pair[1], name, good=False)])
     return out
