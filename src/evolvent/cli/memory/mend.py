@@ -43,7 +43,7 @@ def rollback(store: Where, *, to: str, act: OmitArgPrefixes[Act] = Act()) -> Non
     """
     began = datetime.now().astimezone()
     with closing(open_memory(store, act.scope)) as memory:
-        _tell(memory.rollback(to, act.reason, dry_run=act.dry_run), store, act, began)
+        tell(memory.rollback(to, act.reason, dry_run=act.dry_run), store, act, began)
 
 
 def revise(
@@ -76,7 +76,7 @@ def revise(
     with closing(open_memory(store, act.scope)) as memory:
         more: dict[str, Any] = {} if weight is None else {"weight": weight}
         done = memory.revise(receipt, reward, act.reason, source=source, valid=not void, dry_run=act.dry_run, **more)
-        _tell(done, store, act, began)
+        tell(done, store, act, began)
 
 
 def quarantine(store: Where, ids: Ids, *, descendants: bool = True, act: OmitArgPrefixes[Act] = Act()) -> None:
@@ -87,7 +87,7 @@ def quarantine(store: Where, ids: Ids, *, descendants: bool = True, act: OmitArg
     """
     with closing(open_memory(store, act.scope)) as memory:
         done = memory.quarantine(_named(ids), act.reason, descendants=descendants, dry_run=act.dry_run)
-        _tell(done, store, act)
+        tell(done, store, act)
 
 
 def restore(store: Where, ids: Ids, *, descendants: bool = False, act: OmitArgPrefixes[Act] = Act()) -> None:
@@ -99,7 +99,7 @@ def restore(store: Where, ids: Ids, *, descendants: bool = False, act: OmitArgPr
     began = datetime.now().astimezone()
     with closing(open_memory(store, act.scope)) as memory:
         done = memory.restore(_named(ids), act.reason, descendants=descendants, dry_run=act.dry_run)
-        _tell(done, store, act, began)
+        tell(done, store, act, began)
 
 
 def compact(
@@ -121,7 +121,7 @@ def compact(
     age = None if unsettled_days is None else 86_400.0 * unsettled_days
     with closing(open_memory(store, scope)) as memory:
         done = memory.compact(keep=keep, unsettled=age, dry_run=dry_run)
-        _tell(done, store, Act(scope=scope, dry_run=dry_run, json=json))
+        tell(done, store, Act(scope=scope, dry_run=dry_run, json=json))
 
 
 def update(
@@ -165,7 +165,7 @@ def erase(
     with closing(open_memory(store, act.scope)) as memory:
         what: list[Any] = [*ids, *(memory.find(find) if find else ())]
         what += memory.receipts(before=older_than, stage=stage or None) if older_than else ()
-        _tell(memory.erase(what, act.reason, dry_run=act.dry_run), store, act)
+        tell(memory.erase(what, act.reason, dry_run=act.dry_run), store, act)
 
 
 def drop_scope(store: Where, name: Annotated[str, Positional], *, yes: bool = False, reason: Reason = _REASON) -> None:
@@ -189,7 +189,7 @@ def _named(ids: tuple[str, ...]) -> list[str]:
     return list(ids)
 
 
-def _tell(done: Mended, store: str, act: Act, began: datetime | None = None) -> None:
+def tell(done: Mended, store: str, act: Act, began: datetime | None = None) -> None:
     """What changed, or would: tables on a terminal, or JSON; and how to take it back."""
     with Live(plain=True) as live:
         if act.json:

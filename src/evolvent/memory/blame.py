@@ -1,0 +1,242 @@
+"""Which of the memories in a prompt caused an outcome: the attempt again, without each of them, then without pairs.
+
+A receipt alone tells what usually came with a memory. Here the attempt itself is repeated, and one thing is changed: a
+memory is left out. Of each memory the difference is measured by ``formulas.effect``, which may be looked at after every
+round, and those are named that e-BH names, so of such names a share of ``level`` is expected to be wrong. Two memories
+that harm together only are both named: leaving out either mends it. Two that harm each for itself are not, as the other
+still stands there; where no single one is named, pairs are left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+from evolvent.core.errors import BadInput
+from evolvent.core.outside import own_faults
+from evolvent.core.seeding import seed_tree
+from evolvent.formulas.effect import LEAST, Estimate, Row, estimate, named
+from evolvent.memory import effects
+from evolvent.memory.items import Item
+from evolvent.memory.memory import Memory
+from evolvent.memory.text import counted
+
+Attempt = Callable[..., float]
+"""``attempt(task, notes) -> reward``, or with ``seed=``; ``notes`` are ``Item`` records, best first."""
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A memory, or two, and what leaving it out adds to the reward.
+
+    Attributes:
+        ids: of the memories.
+        adds: estimate of reward with it against without it, as a share of the reward range: negative where it harms.
+        named: whether it is named as a cause.
+    """
+
+    ids: tuple[str, ...]
+    adds: Estimate
+    named: bool
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What caused an outcome, as far as it is known.
+
+    Attributes:
+        receipt: of the recall.
+        parts: each memory that was shown, and pairs where those were tried.
+        causes: memories that are named.
+        descendants: memories written under their influence, which a quarantine takes along.
+        attempts: how often the agent acted.
+        repeated: the attempt was repeated; otherwise other receipts were read, which is weaker.
+        untried: pairs for which the budget did not suffice.
+        stopped: it was interrupted before its end.
+    """
+
+    receipt: str
+    parts: tuple[Part, ...]
+    causes: tuple[str, ...]
+    descendants: tuple[str, ...]
+    attempts: int
+    repeated: bool
+    untried: int = 0
+    stopped: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return "\n".join([_verdict(self), *map(_line, self.parts), *_ends(self)])
+
+
+def blame(
+    memory: Memory,
+    receipt: str,
+    attempt: Attempt | None = None,
+    *,
+    budget: int = 200,
+    level: float = 0.1,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Blame:
+    """Which of the memories that a recall showed caused what came of it.
+
+    Args:
+        memory: where the receipt is; nothing is written.
+        receipt: of the recall ("r12").
+        attempt: acts again: ``attempt(task, notes)`` returns the reward, within the memory's range. With a parameter
+            ``seed`` it gets one, the same for every arm of a round. ``None``: only what other receipts say.
+        budget: attempts at most.
+        level: share of the named ones that is expected to be named wrongly.
+        seed: of the attempts.
+        progress: called with attempts so far and the budget.
+
+    Raises:
+        BadInput: unknown receipt, nothing was shown, its task is erased, the budget is too small to say anything, the
+            agent raised, or its reward is no number within the range.
+    """
+    known = memory.explain(receipt).data
+    notes = [memory.get(row["id"]) for row in known["pool"] if row["shown"]]
+    if not notes:
+        raise BadInput("nothing was shown, so no memory caused it", got=receipt, where="blame")
+    if attempt is None:
+        return _by_receipts(memory, receipt, notes, level)
+    if not known["query"]:
+        raise BadInput("the task was erased", got=receipt, where="blame", do="leave the agent out: receipts alone")
+    least = LEAST * (len(notes) + 1) * (2 if len(notes) > 2 else 1)
+    if budget < least:
+        raise BadInput("too few attempts to say anything", got=budget, expected=f"at least {least}", where="blame")
+    trial = _Trial(memory, known["query"], notes, attempt, budget, seed, progress)
+    singles = [(note.id,) for note in notes]
+    pairs = list(combinations([note.id for note in notes], 2)) if len(notes) > 2 else []
+    untried, stopped, parts = 0, False, list[Part]()
+    try:
+        parts = trial.measured(singles, level, budget // 2 if pairs else budget)
+        room = (budget - trial.attempts) // LEAST
+        if pairs and not any(part.named for part in parts):
+            untried = max(0, len(pairs) - room)
+            parts += trial.measured(pairs[:room], level, budget)
+    except KeyboardInterrupt:
+        parts, stopped = parts or trial.parts(singles, level), True
+    causes = tuple(dict.fromkeys(id_ for part in parts if part.named for id_ in part.ids))
+    return Blame(receipt, tuple(parts), causes, _descendants(memory, causes), trial.attempts, True, untried, stopped)
+
+
+class _Trial:
+    """Attempts at one task, with all the memories and without some; what came of each, by what was left out."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        task: str,
+        notes: Sequence[Item],
+        attempt: Attempt,
+        budget: int,
+        seed: int,
+        progress: Progress | None,
+    ) -> None:
+        self.task, self.notes, self.attempt, self.budget, self.progress = task, notes, attempt, budget, progress
+        self.range, self.seed, self.attempts = memory.bank.reward_range, seed, 0
+        self.seeded = "seed" in inspect.signature(attempt).parameters
+        self.outcomes: dict[tuple[str, ...], list[float]] = {(): []}
+
+    def measured(self, arms: Sequence[tuple[str, ...]], level: float, budget: int) -> list[Part]:
+        """Rounds of all arms, until some are named and nothing speaks against another, or the budget is used."""
+        self.outcomes |= {arm: [] for arm in arms}
+        while arms:
+            done = len(self.outcomes[arms[0]])
+            missing = [arm for arm in ((), *arms) if len(self.outcomes[arm]) == done]
+            if self.attempts + len(missing) > budget:
+                break
+            for arm in missing:
+                self.outcomes[arm].append(self._once(arm, done))
+            parts = self.parts(arms, level)
+            open_ = [part for part in parts if not part.named and part.adds.e_harm > 1.0]
+            if any(part.named for part in parts) and not open_:
+                break
+        return self.parts(arms, level)
+
+    def parts(self, arms: Sequence[tuple[str, ...]], level: float) -> list[Part]:
+        """What is known of each arm."""
+        found = {arm: estimate(self._rows(arm)) for arm in arms}
+        return _named(found, level)
+
+    def _rows(self, arm: tuple[str, ...]) -> list[Row]:
+        sides = ((True, self.outcomes[()]), (False, self.outcomes.get(arm, [])))
+        return [Row(side, 0.5, y, task=i) for side, outcomes in sides for i, y in enumerate(outcomes)]
+
+    def _once(self, without: tuple[str, ...], number: int) -> float:
+        notes = [note for note in self.notes if note.id not in without]
+        more = {"seed": seed_tree(self.seed, "blame", number)} if self.seeded else {}
+        with own_faults("", "the agent failed", where=f"without {', '.join(without) or 'nothing'}"):
+            reward: Any = self.attempt(self.task, notes, **more)
+        low, high = self.range
+        if isinstance(reward, bool):
+            reward = high if reward else low
+        if not isinstance(reward, int | float) or not math.isfinite(reward) or not low <= reward <= high:
+            raise BadInput("no reward of this memory", got=reward, expected=f"{low:g} to {high:g}", where="the agent")
+        self.attempts += 1
+        if self.progress:
+            self.progress(self.attempts, self.budget)
+        return (float(reward) - low) / (high - low)
+
+
+def _named(found: Mapping[tuple[str, ...], Estimate], level: float) -> list[Part]:
+    harm = {" ".join(arm): e.e_harm if e.speaks else 1.0 for arm, e in found.items()}
+    worst = set(named(harm, level))
+    return [Part(arm, e, " ".join(arm) in worst) for arm, e in found.items()]
+
+
+def _by_receipts(memory: Memory, receipt: str, notes: Sequence[Item], level: float) -> Blame:
+    """What other receipts say of the memories: where chance left one of them out, and what came of it."""
+    rows = effects.own(effects.read(memory.bank, memory.policy.objective, notes=True))
+    first = {note.id: memory.explain(note.id).data["versions"][0] for note in notes}
+    parts = _named({(id_,): estimate(rows.get(int(one[1:]), [])) for id_, one in first.items()}, level)
+    causes = tuple(part.ids[0] for part in parts if part.named)
+    return Blame(receipt, tuple(parts), causes, _descendants(memory, causes), 0, False)
+
+
+def _descendants(memory: Memory, causes: Sequence[str]) -> tuple[str, ...]:
+    if not causes:
+        return ()
+    would = memory.quarantine(list(causes), "blamed", dry_run=True)
+    return tuple(change.id for change in would.statuses if change.id not in causes)
+
+
+# ---------------------------------------------------------------------------------------------------- in words
+def _verdict(b: Blame) -> str:
+    if not b.causes:
+        nothing = "no memory is shown to have caused it"
+        return nothing.capitalize() + (" (interrupted)." if b.stopped else ".")
+    pairs = [" and ".join(part.ids) for part in b.parts if part.named]
+    return f"Named as a cause: {', '.join(pairs)}."
+
+
+def _line(part: Part) -> str:
+    e, name = part.adds, " and ".join(part.ids)
+    if e.lift is None or e.mean_with is None or e.mean_without is None:
+        return f"  {name}: never left out, so nothing is known"
+    with_it, without = f"{e.mean_with:.2f} with it ({e.n_with})", f"{e.mean_without:.2f} without it ({e.n_without})"
+    said = f"  {name}: {with_it}, {without}"
+    if not e.speaks or e.lo is None or e.hi is None:
+        return said + "; too early to say"
+    return said + f"; {100 * e.lift:+.0f} points [{100 * e.lo:+.0f}, {100 * e.hi:+.0f}]" + ", named" * part.named
+
+
+def _ends(b: Blame) -> list[str]:
+    lines = [f"{counted(b.attempts, 'attempt')} at the task."]
+    if not b.repeated:
+        lines = ["From other receipts alone, which is weaker: give an agent that tries this task again."]
+    if b.untried:
+        lines.append(f"{counted(b.untried, 'pair')} not tried: the budget did not suffice.")
+    if b.descendants:
+        lines.append(f"Written under their influence: {', '.join(b.descendants)}.")
+    return lines
