@@ -51,7 +51,7 @@ def blame(
             budget=budget,
             level=level,
             seed=seed,
-            progress=None if json else partial(_advance, live.advancing("attempts")),
+            progress=partial(_advance, live.advancing("attempts")) if agent and not json else None,
         )
         live.note(dump(found.to_dict(), indent=2) if json else str(found))
         if quarantine and found.causes:
