@@ -34,6 +34,7 @@ HERE = [  # run below, in order, in one namespace a page
 ELSEWHERE = {
     "README.md": "tests/unit/test_house.py",
     "docs/beside-your-agent.md": "tests/unit/docs/test_docs_beside.py",
+    "docs/blame.md": "tests/unit/memory/test_memory_blame.py",
     "docs/memory.md": "tests/unit/docs/test_docs_memory.py",
     "docs/memory-embedders.md": "tests/unit/docs/test_docs_memory.py",
     "docs/search.md": "tests/unit/docs/test_docs_search.py",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evolvent import Memory
+from evolvent.cli import main
 from evolvent.core.errors import BadInput
 from evolvent.memory.blame import blame
 
@@ -65,6 +68,21 @@ def test_one_poisoned_note_of_three_costs_few_attempts(tmp_path):
         found = blame(memory, receipt, agent([["b"]], good=1.0, base=0.0))
         assert found.causes == (ids["b"],) and found.attempts <= 60, str(found)
         assert "Named as a cause: " + ids["b"] in str(found)
+
+
+def test_the_agent_of_the_page_through_the_command_line(tmp_path, capsys):
+    page = (Path(__file__).parents[3] / "docs" / "blame.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    parts = "model = lambda prompt: prompt\ncheck = lambda task, answer: task in answer and 'A: b' not in answer\n"
+    (tmp_path / "my_agent.py").write_text(parts + code)
+    memory, receipt, ids = planted(tmp_path / "a.db", ["a", "b", "c"])
+    memory.close()
+    main(["memory", "blame", str(tmp_path / "a.db"), receipt, "--agent", f"{tmp_path}/my_agent.py:attempt", "--json"])
+    assert json.loads(capsys.readouterr().out)["causes"] == [ids["b"]]
+    main(["memory", "blame", str(tmp_path / "a.db"), receipt, "--agent", f"{tmp_path}/my_agent.py", "--quarantine"])
+    assert "restore" in capsys.readouterr().out
+    with Memory(tmp_path / "a.db") as memory:
+        assert memory.get(ids["b"]).status == "quarantined" and memory.get(ids["a"]).status == "active"
 
 
 def test_what_was_written_under_its_influence_is_told(tmp_path):
