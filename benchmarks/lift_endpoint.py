@@ -10,7 +10,6 @@ five gets nothing from the memory. Some twenty minutes on one core; needs the ex
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
 import numpy as np

@@ -106,14 +106,18 @@ def blame(
     known = memory.explain(receipt).data
     notes = [memory.get(row["id"]) for row in known["pool"] if row["shown"]]
     if not notes:
-        raise BadInput("nothing was shown, so no memory caused it", got=receipt, where="blame")
+        raise BadInput("nothing was shown, so no memory caused it", got=receipt, where="blame", code="nothing_named")
     if attempt is None:
         return _by_receipts(memory, receipt, notes, level)
     if not known["query"]:
-        raise BadInput("the task was erased", got=receipt, where="blame", do="leave the agent out: receipts alone")
+        do = "leave the agent out: then other receipts are read"
+        raise BadInput("the task was erased", got=receipt, where="blame", do=do, code="erased")
     least = LEAST * (len(notes) + 1) * (2 if len(notes) > 2 else 1)
     if budget < least:
-        raise BadInput("too few attempts to say anything", got=budget, expected=f"at least {least}", where="blame")
+        expected = f"at least {least}"
+        raise BadInput(
+            "too few attempts to say anything", got=budget, expected=expected, where="blame", code="out_of_range"
+        )
     trial = _Trial(memory, known["query"], notes, attempt, budget, seed, progress)
     singles = [(note.id,) for note in notes]
     pairs = list(combinations([note.id for note in notes], 2)) if len(notes) > 2 else []
@@ -182,7 +186,10 @@ class _Trial:
         if isinstance(reward, bool):
             reward = high if reward else low
         if not isinstance(reward, int | float) or not math.isfinite(reward) or not low <= reward <= high:
-            raise BadInput("no reward of this memory", got=reward, expected=f"{low:g} to {high:g}", where="the agent")
+            expected = f"{low:g} to {high:g}"
+            raise BadInput(
+                "no reward of this memory", got=reward, expected=expected, where="the agent", code="out_of_range"
+            )
         self.attempts += 1
         if self.progress:
             self.progress(self.attempts, self.budget)

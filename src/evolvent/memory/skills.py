@@ -59,7 +59,8 @@ def export_skills(
     if not by_kind:
         do = "settle recalls first, or take what was never tried with at least 0 outcomes"
         got = "no such memory" if kinds is None else f"none of {', '.join(kinds)}"
-        raise BadInput("nothing to export", got=got, expected=f"{counted(least_outcomes, 'outcome')} each", do=do)
+        expected = f"{counted(least_outcomes, 'outcome')} each"
+        raise BadInput("nothing to export", got=got, expected=expected, do=do, code="nothing_named")
     measured = {row["id"]: row for row in memory.lift("item").to_dict()["items"]}
     written = []
     for kind, items in sorted(by_kind.items()):
@@ -79,12 +80,12 @@ def read_skills(folder: Path) -> list[Skill]:
         MissingExtra: PyYAML, which reads the head of the file.
     """
     if not folder.is_dir():
-        raise BadInput("there is no such folder", got=str(folder), where="skills")
+        raise BadInput("there is no such folder", got=str(folder), where="skills", code="no_folder")
     paths = [folder / FILE] if (folder / FILE).is_file() else sorted(folder.glob(f"*/{FILE}"))
     paths = [path for path in paths if path.is_file() and not path.is_symlink() and not path.parent.is_symlink()]
     if not paths:
         expected = f"{FILE} in it, or in folders in it"
-        raise BadInput("no skills in this folder", got=str(folder), expected=expected, where="skills")
+        raise BadInput("no skills in this folder", got=str(folder), expected=expected, where="skills", code="bad_skill")
     return [_skill(path) for path in paths]
 
 
@@ -145,14 +146,17 @@ def _slug(kind: str) -> str:
 def _skill(path: Path) -> Skill:
     size = path.stat().st_size
     if size > MAX_BYTES:
-        raise BadInput("a skill that is too long", got=f"{size:,} bytes", expected=f"{MAX_BYTES:,}", where=str(path))
+        expected = f"{MAX_BYTES:,} at most"
+        raise BadInput(
+            "a skill that is too long", got=f"{size:,} bytes", expected=expected, where=str(path), code="too_long"
+        )
     text = path.read_text("utf-8", errors="replace")
     found = _HEAD.match(text)
     head = _head(found[1], path) if found else {}
     name, description = head.get("name"), head.get("description")
     if not (isinstance(name, str) and name.strip() and isinstance(description, str) and description.strip()):
         expected = "name and description between two lines of ---"
-        raise BadInput("this is no skill", got=text[:60], expected=expected, where=str(path))
+        raise BadInput("this is no skill", got=text[:60], expected=expected, where=str(path), code="bad_skill")
     assert found is not None
     own = head.get("metadata")
     if isinstance(own, dict) and "evolvent" in own:
@@ -170,7 +174,7 @@ def _head(text: str, path: Path) -> dict[str, Any]:
         head = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         got = " ".join(str(error).split())[:200]
-        raise BadInput("the head of a skill is no YAML", got=got, where=str(path)) from None
+        raise BadInput("the head of a skill is no YAML", got=got, where=str(path), code="bad_skill") from None
     return cast("dict[str, Any]", head) if isinstance(head, dict) else {}
 
 
@@ -181,4 +185,6 @@ def _lessons(text: str, path: Path) -> Iterator[dict[str, Any]]:
             yield {name: row[name] for name in ("key", "kind", "polarity", "metadata")} | {"body": body}
         except (ValueError, KeyError, RecursionError):
             expected = "key, kind, polarity and metadata as JSON"
-            raise BadInput("a lesson was damaged", got=about[:80], expected=expected, where=str(path)) from None
+            raise BadInput(
+                "a lesson was damaged", got=about[:80], expected=expected, where=str(path), code="bad_skill"
+            ) from None
