@@ -24,7 +24,9 @@ def add_node(draw, ep: Episode, parent) -> None:
         case "act":
             n = draw(st.integers(0, 4))
             ids = draw(st.lists(st.integers(-(2**31), 2**31 - 1), min_size=n, max_size=n))
-            logp = draw(st.just(()) | st.lists(st.floats(width=32), min_size=n, max_size=n))
+            logp = draw(
+                st.just(()) | st.lists(st.floats(max_value=0.0, width=32) | st.just(np.nan), min_size=n, max_size=n)
+            )
             ids_K, logp_K = np.array(ids, np.int32), np.array(logp, np.float32)
             others = draw(st.just(()) | st.just((ids_K, np.array([7, 8], np.int32))))
             ep.act(

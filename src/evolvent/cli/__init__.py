@@ -27,6 +27,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent compare DIR ... [--html FILE]        compare runs, with confidence intervals and paired tests
   evolvent runs DIR [--serve [PORT]]            the runs in a folder, on one page; --serve keeps it up to date
   evolvent credit DIR --rule NAME|file.py ...   credit of a run's recorded attempts, by any credit rule
+  evolvent import FILE ... --out DIR            recorded attempts of another harness (--from atif, otel, openai, ...)
   evolvent check {{env,credit,advantage}} FILE    does yours keep its contract; is an advantage function biased
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
@@ -46,6 +47,7 @@ _COMMANDS = {
     "compare": "evolvent.cli.evaluate",
     "runs": "evolvent.cli.runs",
     "credit": "evolvent.cli.credit",
+    "import": "evolvent.cli.imports",
     "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",

@@ -11,12 +11,24 @@ from numpy.typing import ArrayLike
 from evolvent.core.errors import BadInput
 
 _INT32 = np.iinfo(np.int32)
+_LOGP_MAX = 1e-6  # what rounding makes of a probability of 1
 
 
 def check_text(value: object, name: str) -> None:
-    """Refuse what is not a ``str``."""
+    """Refuse what is not a ``str``, or cannot be written as UTF-8."""
     if not isinstance(value, str):
         raise BadInput(f"{name} is not a string", got=value, expected="str", where="Episode")
+    if not value.isascii():
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise BadInput(
+                f"{name} is not valid Unicode: lone surrogate",
+                got=ascii(value[max(0, error.start - 40) : error.end + 20]),
+                expected="text that can be written as UTF-8",
+                where="Episode",
+                do="decode the source with errors='replace' before recording it",
+            ) from error
 
 
 def finite(value: float, where: str) -> float:
@@ -47,6 +59,10 @@ def tokens(token_ids: ArrayLike, logp: ArrayLike) -> tuple[np.ndarray, np.ndarra
             got=f"{ids.shape} and {logps.shape}",
             expected="one log-probability a token, or none at all",
             where="Episode.act",
+        )
+    if (logps > _LOGP_MAX).any():
+        raise BadInput(
+            "a log-probability is positive", got=float(np.nanmax(logps)), expected="at most 0", where="Episode.act"
         )
     return ids.astype(np.int32, copy=False), logps
 

@@ -1,0 +1,350 @@
+"""What a reader of traces translates into: attempts as neutral lists of events. ``traces.build`` decides about them.
+
+All text is data: bounded, made valid Unicode, never run, no file or address in it is opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import MAX_DEPTH
+
+MAX_DOCUMENT = 64 << 20
+"""Bytes of a document, or of a line where a file holds one attempt a line."""
+MAX_TEXT = 1 << 20
+"""Characters of a text; a longer one is cut in the middle."""
+MAX_NODES = 100_000
+MAX_ATTEMPTS = 10_000
+_TO_LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
+_TO_STOP = ("stop", "end_turn", "stop_sequence", "tool_calls", "tool_call", "tool_use")
+
+
+class Call(NamedTuple):
+    """A call of a tool as the model wrote it: ``arguments`` is an object, or text that may be one."""
+
+    id: str
+    name: str
+    arguments: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        kind: message (entered the context), decision (a model call), tool (what a tool gave), component (a part that
+            ran without a model).
+        agent: who saw, decided or called.
+        context: key of the conversation that it belongs to.
+        inputs: of a decision: the whole context, where the format repeats it; ``None``: what stands before it.
+        delta: ``inputs`` holds only what is new.
+        fresh: the context begins anew here.
+        origin: where it stands in the document: a step, a message, a span.
+        same_as: decisions with one name here are one call, reported several times; the last report counts.
+        caller: id of the tool call that started this conversation.
+        arguments: of a tool that no message of the model names.
+        reasoning: what the model thought, kept beside what it said.
+    """
+
+    kind: str
+    agent: str = "agent"
+    context: str = ""
+    role: str = ""
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    inputs: tuple[Event, ...] | None = None
+    delta: bool = False
+    fresh: bool = False
+    call_id: str = ""
+    name: str = ""
+    arguments: Any = None
+    token_ids: Any = ()
+    prompt_ids: Any = None
+    logp: Any = ()
+    reward: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    finish: str = ""
+    error: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict[str, float])
+    reasoning: str = ""
+    origin: str = ""
+    same_as: str = ""
+    caller: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Repairs:
+    """What had to be mended or left out, counted, with the place of the first; a part of it counts into the whole."""
+
+    def __init__(self, *, strict: bool = False, whole: Repairs | None = None) -> None:
+        self.strict, self.whole = strict, whole
+        self.counts, self.first = Counter[str](), dict[str, str]()
+
+    def part(self) -> Repairs:
+        """For one attempt."""
+        return Repairs(strict=self.strict, whole=self)
+
+    def add(self, what: str, where: str, n: int = 1, *, fault: bool = True) -> None:
+        """Count ``n`` more.
+
+        Raises:
+            BadInput: a fault, where repairs are not wanted.
+        """
+        if self.strict and fault:
+            raise BadInput(what, expected="a trace without faults", where=where, do="without --strict it is repaired")
+        self.counts[what] += n
+        self.first.setdefault(what, where)
+        if self.whole is not None:
+            self.whole.add(what, where, n, fault=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One attempt of another harness: ``events`` in the order of the document.
+
+    Attributes:
+        format: the reader's name.
+        key: what names the attempt in its format; the same in a file that is imported again.
+        sha256: of its content.
+        where: file and line, for messages.
+        policy: who decided: agent, version, model.
+        scores: outcomes of the attempt as a whole, by name.
+        reward, success: the outcome, where the format says which one it is.
+        limit: why the harness cut it off; "" = it did not.
+        valid: False = the harness failed.
+        fields: the document, for ``--task-key``; ``extra``: what of it has no other place.
+        original: the document as it was written, kept where credit can go back into it.
+        total_usage: what the document says of the whole, to compare with.
+    """
+
+    format: str
+    key: str
+    sha256: str
+    where: str
+    events: tuple[Event, ...]
+    repairs: Repairs
+    task: str = ""
+    env: str = ""
+    policy: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict[str, float])
+    reward: float | None = None
+    success: bool | None = None
+    limit: str = ""
+    valid: bool = True
+    stop: str = ""
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    original: bytes = b""
+    total_usage: Mapping[str, float] = field(default_factory=dict[str, float])
+
+
+# -------------------------------------------------------------------------------------------------------- files
+def read_bytes(path: Path) -> bytes:
+    """The content of a document.
+
+    Raises:
+        BadInput: there is none, or it is larger than a document may be.
+    """
+    try:
+        if path.stat().st_size > MAX_DOCUMENT:
+            raise _too_large(str(path), path.stat().st_size)
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path)) from error
+
+
+def parse(data: bytes, where: str, repairs: Repairs) -> Any:
+    """JSON of a document, its texts valid Unicode and bounded.
+
+    Raises:
+        BadInput: no JSON, too large, or nested deeper than a record may be.
+    """
+    if len(data) > MAX_DOCUMENT:
+        raise _too_large(where, len(data))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8-sig", "replace")
+        repairs.add("bytes that are not UTF-8, replaced", where)
+    try:
+        value = json.loads(text)
+    except RecursionError as error:
+        raise _too_deep(where) from error
+    except ValueError as error:
+        raise BadInput("not JSON", got=str(error), where=where, do="a file that was cut has lost its end") from error
+    return clean(value, where, repairs)
+
+
+def json_lines(path: Path, repairs: Repairs) -> Iterator[tuple[str, bytes, Any]]:
+    """Place, bytes and value of each line; one that cannot be read is left out and counted, as is a torn last one.
+
+    Raises:
+        BadInput: no such file, or a line larger than a document may be.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path)) from error
+    with file:
+        number = 0
+        while line := file.readline(MAX_DOCUMENT + 2):
+            number += 1
+            where = f"{path.name}:{number}"
+            if len(line.strip()) > MAX_DOCUMENT:
+                raise _too_large(where, len(line))
+            if not line.strip():
+                continue
+            try:
+                yield where, line.strip(), parse(line, where, repairs)
+            except BadInput as error:
+                repairs.add(f"lines left out: {error.what}", where)
+
+
+def clean(value: Any, where: str, repairs: Repairs, depth: int = 0) -> Any:
+    """JSON with texts that can be written: lone surrogates replaced, long ones cut in the middle.
+
+    Raises:
+        BadInput: nested deeper than a record may be.
+    """
+    if isinstance(value, str):
+        return _clean_text(value, where, repairs)
+    if isinstance(value, (dict, list)) and depth >= MAX_DEPTH:
+        raise _too_deep(where)
+    if isinstance(value, dict):
+        return {_clean_text(key, where, repairs): clean(item, where, repairs, depth + 1) for key, item in value.items()}
+    if isinstance(value, list):
+        return [item if type(item) in (int, float) else clean(item, where, repairs, depth + 1) for item in value]
+    return value
+
+
+def _clean_text(text: str, where: str, repairs: Repairs) -> str:
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            repairs.add("lone surrogates, replaced", where)
+    if len(text) > MAX_TEXT:
+        repairs.add("texts cut in the middle", where)
+        half = MAX_TEXT // 2
+        text = f"{text[:half]} [{len(text) - 2 * half:,} characters left out] {text[-half:]}"
+    return text
+
+
+def _too_large(where: str, size: int) -> BadInput:
+    return BadInput(
+        "the document is too large", got=f"{size:,} bytes", expected=f"at most {MAX_DOCUMENT:,}", where=where
+    )
+
+
+def _too_deep(where: str) -> BadInput:
+    return BadInput("nested too deep", expected=f"at most {MAX_DEPTH} levels", where=where)
+
+
+# ------------------------------------------------------------------------------------------------------- values
+def digest(*parts: str | bytes) -> str:
+    """SHA-256 of the parts, in hex."""
+    found = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "replace") if isinstance(part, str) else part
+        found.update(b"%d:" % len(data) + data)
+    return found.hexdigest()
+
+
+def compact(value: Any) -> str:
+    """JSON with sorted keys, on one line."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def number(value: Any) -> float | None:
+    """A finite number, a truth value as 0 or 1; ``None`` for anything else."""
+    if isinstance(value, (bool, int, float)) and math.isfinite(value):
+        return float(value)
+    return None
+
+
+def mapping(value: Any) -> dict[str, Any]:
+    """A JSON object, or an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def listing(value: Any) -> list[Any]:
+    """A JSON list, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def rest(record: Mapping[str, Any], *known: str) -> dict[str, Any]:
+    """The fields of a record that no reader knows."""
+    return {key: value for key, value in record.items() if key not in known and value not in (None, "", [], {})}
+
+
+def usage_of(record: Any, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """Numbers of a call by our names, ``{ours: (theirs, …)}``; what is not known is left out."""
+    found = {
+        ours: next((n for k in theirs if (n := number(mapping(record).get(k))) is not None), None)
+        for ours, theirs in names.items()
+    }
+    return {ours: value for ours, value in found.items() if value is not None}
+
+
+def finish_of(word: Any) -> str:
+    """How a completion ended, in our words."""
+    return "length" if word in _TO_LENGTH else "stop" if word in _TO_STOP else ""
+
+
+def sealed(value: Any) -> dict[str, Any]:
+    """What a provider signed or encrypted: its hash and length stand for it."""
+    text = value if isinstance(value, str) else compact(value)
+    return {"sha256": digest(text), "length": len(text)}
+
+
+def text_of(content: Any) -> str:
+    """The text of a message: its text parts, one a line, in order; of a picture, sound or file a short note."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n".join(text for part in content if (text := text_of(part)))
+    if isinstance(content, dict):
+        for key in ("text", "content", "refusal"):
+            if isinstance(content.get(key), (str, list)) and not media_kind(content):
+                return text_of(content[key])
+        return _media(content) if media_kind(content) else compact(content)
+    return compact(content)
+
+
+def media_kind(part: Mapping[str, Any]) -> str:
+    """Whether a part is a picture, a sound, a video or a file; "" = none of them."""
+    kind = str(part.get("type", ""))
+    if kind in ("blob", "uri"):
+        return str(part.get("modality") or "file")
+    return next((name for name in ("image", "audio", "video", "file", "document") if name in kind), "")
+
+
+def _media(part: Mapping[str, Any]) -> str:
+    """``[image png, 1,234 bytes, sha256 ab12…]``: bytes are not copied, addresses and paths are not opened."""
+    kind = media_kind(part)
+    inner = next((part[k] for k in ("image_url", "input_audio", "source", "file", "image", "audio") if k in part), part)
+    inner = {"data": inner} if isinstance(inner, str) else mapping(inner)
+    data = str(next((inner[k] for k in ("data", "file_data", "content", "url") if inner.get(k)), ""))
+    head, _, tail = data.rpartition(",")
+    mime = str(inner.get("media_type") or part.get("mime_type") or inner.get("format") or head[5:].partition(";")[0])
+    what = f"{kind} {mime.rpartition('/')[2]}".strip()
+    try:
+        content = base64.b64decode(tail, validate=True) if "://" not in tail else b""
+    except (binascii.Error, ValueError):
+        content = b""
+    if not content:
+        return f"[{what}, not opened]"
+    return f"[{what}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:8]}…]"
