@@ -115,6 +115,14 @@ def _rule(text: str, manifest: dict[str, Any]) -> Rule:
 def _trained(manifest: dict[str, Any]) -> Rule:
     """The rule of the run's algorithm, where it is one for tokens or steps that has no settings of the run."""
     algo: str = manifest["algo"]
+    if algo == "import":
+        raise BadInput(
+            "which credit rule?",
+            got="attempts that were imported: no rule trained them",
+            expected="--rule NAME",
+            where=_WHERE,
+            do="give --rule, e.g. --rule step_leave_one_out; see `evolvent list credit`",
+        )
     module = catalogue.system(algo).module
     rule = getattr(module, "RULE", None)
     if isinstance(rule, Rule) and rule.assign.__module__.startswith("evolvent.credit."):

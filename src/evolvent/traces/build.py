@@ -143,8 +143,10 @@ def _turns(attempt: Attempt) -> tuple[list[_Turn], list[tuple[str, list[Event], 
         else:
             turn = _Turn(event, lead=early.pop(context, []), retries=retries.pop(context, []))
             if event.inputs is None:
-                turn.new = waiting.pop(context, [])
-                turn.follows = None if event.fresh else last.get(context)
+                new = waiting.pop(context, [])
+                begins = max((i for i, one in enumerate(new) if one.fresh), default=-1)
+                turn.new = new[max(begins, 0) :]  # what stood before it is out of the context
+                turn.follows = None if event.fresh or begins >= 0 else last.get(context)
             else:
                 _go_on(turn, last.get(context), known, attempt)
             last[context] = turn
