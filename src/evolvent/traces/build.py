@@ -180,7 +180,7 @@ def _once(attempt: Attempt) -> list[Event]:
 def _go_on(turn: _Turn, last: _Turn | None, known: dict[tuple[str, str], tuple[_Turn, bool]], attempt: Attempt) -> None:
     """Find the longest known context that the inputs begin with; only the rest is new."""
     event = turn.event
-    inputs, context = event.inputs or (), event.context
+    inputs, context = () if event.cut and last is not None else event.inputs or (), event.context
     chain = [""]
     for one in inputs:
         chain.append(digest(chain[-1], _key(one)))
@@ -377,9 +377,11 @@ def _task(attempt: Attempt, options: Options) -> tuple[str, str]:
     """The task, and the group of attempts to compare."""
     task = attempt.task
     if options.task_key:
-        value: Any = attempt.fields
-        for key in options.task_key.split("."):
-            value = mapping(value).get(key)
+        value: Any = attempt.fields.get(options.task_key)
+        if value is None:
+            value = attempt.fields
+            for key in options.task_key.split("."):
+                value = mapping(value).get(key)
         task = task if value is None else value if isinstance(value, str) else compact(value)
     if not task:
         asked = [one for event in attempt.events for one in ((event.inputs or ()) if event.inputs else (event,))]
@@ -451,7 +453,8 @@ def _step_reward(event: Event, options: Options) -> float | None:
 
 def _callers(turns: Sequence[_Turn]) -> dict[str, int]:
     """By the first node of a conversation that a tool call started: the action that called."""
-    of = {call.id: turn for turn in turns for call in turn.event.calls if call.id}
+    of = {tool.call_id: turn for turn in turns for tool in turn.loose if tool.call_id}
+    of |= {call.id: turn for turn in turns for call in turn.event.calls if call.id}
     begun: dict[str, int] = {}
     for turn in turns:
         caller = of.get(turn.event.caller)

@@ -120,7 +120,7 @@ def _events(messages: Sequence[Any]) -> list[Event]:
     events: list[Event] = []
     whole = True
     for place, message in enumerate(map(mapping, messages)):
-        for event in _message(message, f"message {place}"):
+        for event in message_events(message, f"message {place}"):
             if event.kind == "decision" and not whole:
                 at = max(i for i, one in enumerate(events) if one.kind == "decision")
                 events[at] = _joined(events[at], event)
@@ -149,7 +149,7 @@ def _joined(a: Event, b: Event) -> Event:
     )
 
 
-def _message(message: dict[str, Any], origin: str) -> list[Event]:
+def message_events(message: dict[str, Any], origin: str) -> list[Event]:
     """One message or item: what the assistant did, what came back, or what somebody said."""
     kind, role = str(message.get("type", "")), str(message.get("role", ""))
     if not role and kind:

@@ -48,6 +48,7 @@ class Event:
         context: key of the conversation that it belongs to.
         inputs: of a decision: the whole context, where the format repeats it; ``None``: what stands before it.
         delta: ``inputs`` holds only what is new.
+        cut: ``inputs`` lost its end: of no use where the conversation is known.
         fresh: the context begins anew here.
         origin: where it stands in the document: a step, a message, a span.
         same_as: decisions with one name here are one call, reported several times; the last report counts.
@@ -64,6 +65,7 @@ class Event:
     calls: tuple[Call, ...] = ()
     inputs: tuple[Event, ...] | None = None
     delta: bool = False
+    cut: bool = False
     fresh: bool = False
     call_id: str = ""
     name: str = ""
@@ -163,8 +165,8 @@ def read_bytes(path: Path) -> bytes:
         raise BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path)) from error
 
 
-def parse(data: bytes, where: str, repairs: Repairs) -> Any:
-    """JSON of a document, its texts valid Unicode and bounded.
+def parse(data: bytes, where: str, repairs: Repairs, *, longest: int | None = None) -> Any:
+    """JSON of a document, its texts valid Unicode and bounded (``longest``: by another bound).
 
     Raises:
         BadInput: no JSON, too large, or nested deeper than a record may be.
@@ -182,10 +184,10 @@ def parse(data: bytes, where: str, repairs: Repairs) -> Any:
         raise _too_deep(where) from error
     except ValueError as error:
         raise BadInput("not JSON", got=str(error), where=where, do="a file that was cut has lost its end") from error
-    return clean(value, where, repairs)
+    return clean(value, where, repairs, longest=longest)
 
 
-def json_lines(path: Path, repairs: Repairs) -> Iterator[tuple[str, bytes, Any]]:
+def json_lines(path: Path, repairs: Repairs, *, longest: int | None = None) -> Iterator[tuple[str, bytes, Any]]:
     """Place, bytes and value of each line; one that cannot be read is left out and counted, as is a torn last one.
 
     Raises:
@@ -205,38 +207,40 @@ def json_lines(path: Path, repairs: Repairs) -> Iterator[tuple[str, bytes, Any]]
             if not line.strip():
                 continue
             try:
-                yield where, line.strip(), parse(line, where, repairs)
+                yield where, line.strip(), parse(line, where, repairs, longest=longest)
             except BadInput as error:
                 repairs.add(f"lines left out: {error.what}", where)
 
 
-def clean(value: Any, where: str, repairs: Repairs, depth: int = 0) -> Any:
+def clean(value: Any, where: str, repairs: Repairs, depth: int = 0, *, longest: int | None = None) -> Any:
     """JSON with texts that can be written: lone surrogates replaced, long ones cut in the middle.
 
     Raises:
         BadInput: nested deeper than a record may be.
     """
     if isinstance(value, str):
-        return _clean_text(value, where, repairs)
+        return _clean_text(value, where, repairs, MAX_TEXT if longest is None else longest)
     if isinstance(value, (dict, list)) and depth >= MAX_DEPTH:
         raise _too_deep(where)
+
+    def inner(item: Any) -> Any:
+        return item if type(item) in (int, float) else clean(item, where, repairs, depth + 1, longest=longest)
+
     if isinstance(value, dict):
-        return {_clean_text(key, where, repairs): clean(item, where, repairs, depth + 1) for key, item in value.items()}
-    if isinstance(value, list):
-        return [item if type(item) in (int, float) else clean(item, where, repairs, depth + 1) for item in value]
-    return value
+        return {inner(key): inner(item) for key, item in value.items()}
+    return [inner(item) for item in value] if isinstance(value, list) else value
 
 
-def _clean_text(text: str, where: str, repairs: Repairs) -> str:
+def _clean_text(text: str, where: str, repairs: Repairs, longest: int) -> str:
     if not text.isascii():
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             repairs.add("lone surrogates, replaced", where)
-    if len(text) > MAX_TEXT:
+    if len(text) > longest:
         repairs.add("texts cut in the middle", where)
-        half = MAX_TEXT // 2
+        half = longest // 2
         text = f"{text[:half]} [{len(text) - 2 * half:,} characters left out] {text[-half:]}"
     return text
 
