@@ -32,6 +32,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another database, verified
+  evolvent memory learn DIR --store FILE        lessons from recorded attempts, under review until you restore them
   evolvent export verl DIR --out FILE           recorded attempts with their advantages, for training with verl
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
