@@ -14,6 +14,7 @@ from tyro.conf import Positional
 from evolvent import catalogue
 from evolvent.cli.credit import incomplete, read
 from evolvent.cli.export_pairs import pairs
+from evolvent.cli.export_rows import atif, jsonl, tinker, trl
 from evolvent.core.arguments import parsed
 from evolvent.core.branches import linear
 from evolvent.core.episode import Episode
@@ -148,7 +149,7 @@ def _trained(manifest: dict[str, Any]) -> Rule:
     )
 
 
-_FORMATS = {"verl": verl, "pairs": pairs}
+_FORMATS = {"verl": verl, "pairs": pairs, "jsonl": jsonl, "trl": trl, "tinker": tinker, "atif": atif}
 
 
 def _main(arguments: list[str]) -> None:
@@ -159,7 +160,10 @@ def _main(arguments: list[str]) -> None:
         parsed(_FORMATS[named], arguments[1:], f"evolvent export {named}")
     else:
         raise BadInput(
-            "unknown format", got=named, expected="evolvent export verl|pairs DIR --out FILE", where="evolvent export"
+            "unknown format",
+            got=named,
+            expected=f"evolvent export {'|'.join(_FORMATS)} DIR --out FILE",
+            where="evolvent export",
         )
 
 
