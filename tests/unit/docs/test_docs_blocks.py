@@ -22,6 +22,7 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md"]
 HERE = [  # run below, in order, in one namespace a page
     "docs/analyst.md",
+    "docs/import.md",
     "docs/kernels.md",
     "docs/lift.md",
     "docs/programs.md",
@@ -102,6 +103,10 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         assert "expected" in space["turn"].info["words"] or "Error" in space["turn"].info["words"]
     elif page == "docs/reward.md":
         assert space["reward"]("def double(x): return 2 * x", [[[1], 2], [[21], 42]], "double") == 1.0
+    elif page == "docs/import.md":
+        for words in list(commands(ROOT / page))[:2]:
+            main([*words])
+        assert "step_leave_one_out" in Path("runs/mine/credit.html").read_text("utf-8")
     elif page == "docs/kernels.md":
         assert space["turn"].info["gate"] and len(space["OPERATORS"]) == 1
 
