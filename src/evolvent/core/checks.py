@@ -15,20 +15,9 @@ _LOGP_MAX = 1e-6  # what rounding makes of a probability of 1
 
 
 def check_text(value: object, name: str) -> None:
-    """Refuse what is not a ``str``, or cannot be written as UTF-8."""
+    """Refuse what is not a ``str``."""
     if not isinstance(value, str):
         raise BadInput(f"{name} is not a string", got=value, expected="str", where="Episode")
-    if not value.isascii():
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise BadInput(
-                f"{name} is not valid Unicode: lone surrogate",
-                got=ascii(value[max(0, error.start - 40) : error.end + 20]),
-                expected="text that can be written as UTF-8",
-                where="Episode",
-                do="decode the source with errors='replace' before recording it",
-            ) from error
 
 
 def finite(value: float, where: str) -> float:
