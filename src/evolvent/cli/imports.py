@@ -15,7 +15,7 @@ from tyro.conf import Positional, arg
 from evolvent.cli import say
 from evolvent.core.arguments import parsed
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live, count
@@ -37,6 +37,7 @@ class _Known:
 
     sha256: dict[str, str]
     lines: dict[str, dict[str, Any]]
+    replaced: set[str] = dataclasses.field(default_factory=set[str])
 
 
 def imported(
@@ -82,28 +83,33 @@ def imported(
     options = Options(reward, success, task_key, group, reasoning, _outcomes(outcomes, repairs))
     if success:
         options.succeeded(0.0)
-    folder = _folder(out, files)
+    new, folder = not (out / "config.json").exists(), _folder(out, files)
     counts = Counter[str]()
     names: list[str] = []
     agents = set[str]()
     with folder, folder.alone(), Live(plain=True if plain or json else None) as live:
         known = _known(folder, keep=replace)
-        for attempt in _attempts(files, from_, repairs):
-            episode = build(attempt, options)
-            where = _add(folder, attempt, episode, known, replace)
-            counts[where] += 1
-            names += [f"{attempt.where} ({attempt.key})"] if where == "differ" else []
-            _count(counts, episode)
-            agents.update(episode.agents_T)
-        if not counts:
-            raise BadInput(
-                "no attempt could be read",
-                got=", ".join(f"{n} {what}" for what, n in repairs.counts.items()) or "nothing in these files",
-                expected="recorded attempts",
-                where=", ".join(dict.fromkeys(repairs.first.values())) or str(files[0]),
-            )
+        try:
+            for attempt in _attempts(files, from_, repairs):
+                episode = build(attempt, options)
+                where = _add(folder, attempt, episode, known, replace)
+                counts[where] += 1
+                names += [f"{attempt.where} ({attempt.key})"] if where == "differ" else []
+                _count(counts, episode)
+                agents.update(episode.agents_T)
+            if not counts:
+                raise BadInput(
+                    "no attempt could be read",
+                    got=", ".join(f"{n} {what}" for what, n in repairs.counts.items()) or "nothing in these files",
+                    expected="recorded attempts",
+                    where=", ".join(dict.fromkeys(repairs.first.values())) or str(files[0]),
+                )
+        except EvolventError:
+            if new and not counts["new"]:
+                folder.remove()
+            raise
         counts["agents"] = len(agents)
-        _finish(folder, counts)
+        _finish(folder, counts, known)
         if json:
             data = {"run": str(out), **counts, "repairs": dict(repairs.counts), "differ": names}
             say(dump(data))
@@ -184,37 +190,37 @@ def _known(folder: RunFolder, *, keep: bool) -> _Known:
 def _add(folder: RunFolder, attempt: Attempt, episode: Episode, known: _Known, replace: bool) -> str:
     """Write a new attempt; says whether it was new, known, differs, or replaced another content."""
     before = known.sha256.get(episode.id)
-    line: dict[str, Any] = json_text.loads(dump({"step": len(known.sha256), **episode.to_dict()}))
-    if before is not None:
-        old = {**known.lines.get(episode.id, {}), "step": line["step"]}
-        if (before == attempt.sha256 and not replace) or old == line:
+    old = known.lines.get(episode.id)
+    if before is not None and (not replace or old is None):
+        return "known" if before == attempt.sha256 else "differ"
+    if old is not None:
+        line: dict[str, Any] = json_text.loads(dump({"step": old["step"], **episode.to_dict()}))
+        if line == old:
             return "known"
-        if not replace:
-            return "differ"
+        known.lines[episode.id] = line
+        known.replaced.add(episode.id)
     if attempt.original:
         place = folder.path / "source"
         place.mkdir(exist_ok=True)
         write_atomic(place / f"{attempt.sha256}.json", mask_secrets(attempt.original.decode("utf-8", "replace")))
     known.sha256[episode.id] = attempt.sha256
-    if before is None:
-        folder.episode(episode, step=line["step"])
-        return "new"
-    folder.close()
-    known.lines[episode.id] = line | {"step": known.lines[episode.id]["step"]}
-    write_atomic(folder.path / "episodes.jsonl", "".join(dump(row) + "\n" for row in known.lines.values()))
-    return "replaced"
+    if old is None:
+        folder.episode(episode, step=len(known.sha256) - 1)
+    return "new" if old is None else "replaced"
 
 
-def _finish(folder: RunFolder, counts: Counter[str]) -> None:
-    """A line for an import that changed something, and the summary, which says what the folder holds."""
+def _finish(folder: RunFolder, counts: Counter[str], known: _Known) -> None:
+    """What was replaced, a line for an import that changed something, and the summary: what the folder holds."""
+    if known.replaced:
+        folder.close()
+        rows = [known.lines[row["id"]] if row["id"] in known.replaced else row for row in folder.read_episodes()]
+        write_atomic(folder.path / "episodes.jsonl", "".join(dump(row) + "\n" for row in rows))
     if counts["new"] or counts["replaced"]:
         folder.log(folder.step + 1, new=counts["new"], replaced=counts["replaced"])
-    total, known, right = 0, 0, 0
-    for row in folder.read_episodes():
-        end = row["ends"][0]
-        total, known, right = total + 1, known + (end["success"] is not None), right + bool(end["success"])
-    score = {"name": "success", "value": right / known, "higher_is_better": True} if known else None
-    summary = {"attempts": total, "with_outcome": known, **({"score": score} if score else {})}
+    ends = [row["ends"][0]["success"] for row in folder.read_episodes()]
+    told = [success for success in ends if success is not None]
+    score = {"name": "success", "value": sum(told) / len(told), "higher_is_better": True} if told else None
+    summary = {"attempts": len(ends), "with_outcome": len(told), **({"score": score} if score else {})}
     if not folder.finished or folder.summary() != summary:
         folder.write_summary(summary)
 

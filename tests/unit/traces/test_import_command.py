@@ -72,6 +72,10 @@ def test_another_content_is_named_and_replaced_only_where_it_is_wanted(tmp_path,
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["known"] == 1
     made = [Episode.from_dict(row) for row in RunFolder.open(out).read_episodes()]
     assert [e.total_reward for e in made] == [1.0, 1.0] and len(made) == 2
+    twice = write(file, attempt("c", reward=1), attempt("c", text="other", reward=0))
+    for _ in range(2):
+        run("import", twice, "--out", out, "--replace")
+    assert len(ids(out)) == len(set(ids(out))) == 3
 
 
 def test_a_killed_import_goes_on(tmp_path):
@@ -100,6 +104,7 @@ def test_what_cannot_be_read_is_refused(tmp_path, monkeypatch):
         (tmp_path / "t.jsonl").write_text(text)
         with pytest.raises(BadInput, match=what):
             main_raises("import", tmp_path / "t.jsonl", "--out", tmp_path / "run")
+        assert not (tmp_path / "run").exists()
     with pytest.raises(BadInput, match="cannot be read"):
         main_raises("import", tmp_path / "none", "--out", tmp_path / "run")
     monkeypatch.setattr(events, "MAX_DOCUMENT", 100)
