@@ -144,7 +144,7 @@ def _joined(a: Event, b: Event) -> Event:
         logp=[*a.logp, *b.logp],
         reward=a.reward if b.reward is None else b.reward + (a.reward or 0.0),
         finish=b.finish or a.finish,
-        usage={k: a.usage.get(k, 0.0) + b.usage.get(k, 0.0) for k in a.usage | b.usage},
+        usage={k: a.usage.get(k, 0.0) + b.usage.get(k, 0.0) for k in {**a.usage, **b.usage}},
         extra={**a.extra, **b.extra},
     )
 

@@ -72,8 +72,9 @@ def _lesson(episode: Episode, agent: str, kind: str) -> dict[str, Any] | None:
     key = asked.replace("\x00", "")[:_TAIL].strip()
     if not episode.valid or not done.strip() or not key:
         return None
-    how = {True: "it succeeded", False: "it failed"}.get(episode.success, f"it earned {episode.total_reward:g}")
-    polarity = {True: "success", False: "failure"}.get(episode.success, "mixed")
+    how, polarity = f"it earned {episode.total_reward:g}", "mixed"
+    if episode.success is not None:
+        how, polarity = ("it succeeded", "success") if episode.success else ("it failed", "failure")
     source = f"import:{episode.meta.get('source', {}).get('format', 'run')}"
     body = f"{done.replace(chr(0), '')[-_TAIL:]}\n\n({how})"
     facts = {"task": episode.task_id[:500], "reward": episode.total_reward}
