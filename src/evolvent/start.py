@@ -5,8 +5,19 @@ from __future__ import annotations
 from evolvent import catalogue
 from evolvent.runs.kind import Choice
 
+BESIDE = Choice(
+    "an agent of your own, and you can tell how it went: right or wrong, a score",
+    "a memory beside it: six lines around your agent; the model stays as it is",
+    "evolvent demo",
+    "memory",
+    "two minutes",
+    "no",
+    "`evolvent memory lift` says whether it helps, from attempts that by chance got nothing, and `memory blame` which "
+    "note caused a failure",
+    "beside-your-agent.md",
+)
 RECORDED = Choice(
-    "recorded attempts",
+    "recorded attempts, of Evolvent or of another harness (evolvent import)",
     "their credit under any rule, as a page or as a file to train on elsewhere",
     "evolvent credit DIR --rule NAME",
     "",
@@ -16,12 +27,12 @@ RECORDED = Choice(
     "policy_gradient --recorded, dpo --pairs",
     "verl.md",
 )
-"""No kind of run: what is there already."""
+"""No kinds of run: what is there already."""
 
 
 def choices() -> list[Choice]:
-    """All there is: what each kind of run is for, and recorded attempts."""
-    return [*(choice for kind in catalogue.kinds().values() for choice in kind.choices), RECORDED]
+    """All there is: a memory beside an agent, what each kind of run is for, and recorded attempts."""
+    return [BESIDE, *(choice for kind in catalogue.kinds().values() for choice in kind.choices), RECORDED]
 
 
 def systems(choice: Choice) -> dict[str, list[str]]:

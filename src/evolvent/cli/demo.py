@@ -16,7 +16,6 @@ from evolvent.core.config import with_fields
 from evolvent.core.errors import install
 from evolvent.core.folder import RunFolder, check_free
 from evolvent.evaluate.live import Live
-from evolvent.start import choices
 
 _BEFORE = """\
 A shop asks how many of its orders are late, big, open or lost, and means its own thing by each word.
@@ -62,7 +61,7 @@ def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> 
                 source=source,
                 llama=install("llama"),
                 memory=install("memory"),
-                takes=choices()[0].minutes,
+                takes=catalogue.kinds()["memory"].choices[0].minutes,
             )
         )
     screen = sys.platform in ("darwin", "win32") or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))

@@ -13,15 +13,15 @@ KIND = Kind(
     envs.TASKS,
     choices=(
         Choice(
-            "an agent, and you can tell how it went: right or wrong, a score",
-            "a memory with measured values; the model stays as it is",
+            "questions with right answers, and a language model that stays as it is",
+            "a memory with measured values; the main job, with a model in the process (1.1 GB, fetched once)",
             "evolvent run memlift",
             "llama",
             "29 min on two cores",
             "no",
             "large gains where tasks of one kind come again and somebody corrects the agent; over recall by similarity "
-            "it adds most where notes can be wrong, and nothing at all on some tasks",
-            "beside-your-agent.md",
+            "little or nothing on most tasks",
+            "memlift.md",
         ),
     ),
 )
