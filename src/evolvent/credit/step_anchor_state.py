@@ -35,6 +35,7 @@ from evolvent.formulas.returns import discounted
 
 LEVEL = "step"
 UNBIASED = False
+COMPARES = True
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from evolvent.credit import step_group_std, step_leave_one_out
 LEVEL = "step"
 SCOPE = "batch"
 UNBIASED = False
+COMPARES = True
 LEAVES_OUT = True
 
 

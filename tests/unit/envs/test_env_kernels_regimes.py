@@ -73,6 +73,21 @@ def test_and_it_was_right_at_spread_30_alone(bench, name, monkeypatch):
     assert bench.judge(old, dropping(name), 0, timed=False).correct
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("sum", "s += x[i];", "s += fabsf(x[i]) < 1e-3f ? 0 : x[i];"),
+        ("dot", "s += x[i] * y[i];", "s += fabsf(x[i]) < 1e-2f ? 0 : x[i] * y[i];"),
+        ("dot", "s += x[i] * y[i];", "s += fabsf(y[i]) < 1e-3f ? 0 : x[i] * y[i];"),
+    ],
+)
+def test_what_drops_small_numbers_is_wrong(bench, name, old, new):
+    source = BY_NAME[name].source
+    assert source.count(old) == 1
+    for seed in range(3):
+        assert bench.judge(BY_NAME[name], source.replace(old, new), seed, timed=False).gate == "correct", seed
+
+
 # ------------------------------------------------------------------------------------------------ every regime
 def blind(operator, condition):
     """The naive kernel, which looks at all its float inputs first, and leaves where the condition is not met."""

@@ -81,6 +81,12 @@ def test_a_rule_that_compares_refuses_attempts_alone_before_a_model_is_loaded(tm
         evolvent.run(algo, quiet=True, out=tmp_path / "run", model="no-such-model", group=1, **rule)
 
 
+@pytest.mark.parametrize("rule", ["step_anchor_state", "step_left_out", "step_live_groups"])
+def test_so_does_any_rule_that_pays_nothing_to_one_alone(tmp_path, rule):
+    with pytest.raises(BadInput, match=r"compared with nothing[^§]*--group 1"):
+        evolvent.run("policy_gradient", quiet=True, out=tmp_path / "run", model="no-such-model", group=1, rule=rule)
+
+
 @pytest.mark.parametrize("algo", ["reinforce", "kto", "rloo", "policy_gradient"])
 def test_what_learns_from_single_attempts_does_not(tmp_path, monkeypatch, algo):
     class Loads(Exception):

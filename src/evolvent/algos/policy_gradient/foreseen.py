@@ -35,7 +35,7 @@ from torch import Tensor
 
 from evolvent.core.episode import Episode
 from evolvent.core.reward_kinds import last_reward
-from evolvent.formulas.execution_rewards import GRADES, outcome_class
+from evolvent.formulas.process_rewards import GRADES, outcome_class
 from evolvent.learn.critics.token import FrozenHead, fit, states_around
 from evolvent.learn.losses import explained_variance
 from evolvent.runs.language.notes import note_all

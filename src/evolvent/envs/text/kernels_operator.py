@@ -94,7 +94,7 @@ class Operator:
         """Fresh input arrays by name, in the types of the prototype; ``regime``: one of ``REGIMES``.
 
         A regime is that of one array or of some: of a huge value and of a large spread of one, since what two of them
-        come to is no more than rounding leaves of it.
+        come to is no more than rounding leaves of it; of a small spread of all.
         """
         made: Arrays = {}
         some: list[str] = []
@@ -107,7 +107,7 @@ class Operator:
         if some and regime != USUAL:
             first = rng.choice(some)
             for name in some if regime not in ("spread 30", "one huge") else ():
-                if name != first and rng.random() < 0.5:
+                if name != first and (regime == "spread 0.01" or rng.random() < 0.5):
                     made[name] = regimes.drawn(rng, regime, made[name], self._anything(name))
             made[first] = regimes.drawn(rng, regime, made[first], self._anything(first))
         return made

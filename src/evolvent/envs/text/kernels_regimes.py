@@ -11,6 +11,7 @@ import numpy as np
 USUAL = "usual"
 WORDS = {
     "equal": "numbers that are all equal",
+    "spread 0.01": "numbers of spread .01",
     "spread 1": "numbers of spread 1",
     "spread 30": "numbers of spread 30",
     "ties": "few different numbers",
@@ -70,9 +71,10 @@ def _bytes(rng: np.random.Generator, regime: str, x: np.ndarray) -> np.ndarray:
 
 
 def floors(usual: list[np.ndarray], others: list[np.ndarray]) -> list[float]:
-    """By output the least magnitude that errors are measured against: 1, or more where outputs grew with the spread."""
+    """By output the least magnitude that errors are measured against: 1 with usual inputs, in proportion with others."""
 
     def size(output: np.ndarray) -> float:
         return float(np.abs(output.astype(np.float64)).mean())
 
-    return [min(900.0, max(1.0, size(other) / max(size(one), 1e-30))) for one, other in zip(usual, others, strict=True)]
+    ratios = (size(other) / max(size(one), 1e-30) for one, other in zip(usual, others, strict=True))
+    return [min(900.0, max(1e-4, ratio)) for ratio in ratios]

@@ -254,8 +254,10 @@ def cases(operator: Operator, rng: np.random.Generator) -> list[Tried]:
             if regime == USUAL:
                 raise
             continue
-        wide = regime == "spread 30"
-        floors_ = floors(operator.expected(operator.inputs(rng, one), one), expected) if wide else []
+        scaled = regime in ("spread 30", "spread 0.01")
+        floors_ = floors(operator.expected(operator.inputs(rng, one), one), expected) if scaled else []
+        if regime == "spread 30":  # what grows with the spread somewhere else is no smaller here
+            floors_ = [max(1.0, floor) for floor in floors_]
         hidden = sizes is not operator.sizes
         prefix = f"with {', '.join(f'{name}={value:g}' for name, value in one.items())}"
         prefix += ": " if regime == USUAL else f" it is right with usual numbers, but not with {WORDS[regime]}: "
