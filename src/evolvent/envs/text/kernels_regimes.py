@@ -71,7 +71,7 @@ def _bytes(rng: np.random.Generator, regime: str, x: np.ndarray) -> np.ndarray:
 
 
 def floors(usual: list[np.ndarray], others: list[np.ndarray]) -> list[float]:
-    """By output the least magnitude that errors are measured against: 1 with usual inputs, in proportion with others."""
+    """By output the least magnitude that errors are measured against: 1 for usual inputs, and in proportion."""
 
     def size(output: np.ndarray) -> float:
         return float(np.abs(output.astype(np.float64)).mean())
