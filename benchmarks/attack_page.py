@@ -107,8 +107,8 @@ def _key(row: dict[str, Any]) -> tuple[str, int, str, str, bool]:
 
 def _short(key: tuple[str, int, str, str, bool]) -> str:
     kind, k, source, target, launder = key
-    where = ", one kind of task" if target == "one" else ""
-    return f"{kind}, k = {k}, source {source}{where}{', laundered' if launder else ''}"
+    where = ", one kind" if target == "one" else ""
+    return f"{kind}, {k}, {source}{where}{', laundered' if launder else ''}"
 
 
 def _control(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -144,7 +144,7 @@ def _at(row: dict[str, Any], name: str, number: int) -> list[float]:
 # ---------------------------------------------------------------------------------------------------- tables
 def _cost(rows: Sequence[dict[str, Any]], keys: Sequence[tuple[str, int, str, str, bool]]) -> list[str]:
     """What each attack costs the arms that stand beside one another."""
-    heads = ["attack", *(f"lost, {arm}" for arm in BESIDE), *(f"last, {arm}" for arm in BESIDE)]
+    heads = ["attack, k, source", *(f"lost, {arm}" for arm in BESIDE), *(f"last, {arm}" for arm in BESIDE)]
     out = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for key in keys:
         mine = [_row(rows, key, arm) for arm in BESIDE]
@@ -156,7 +156,7 @@ def _cost(rows: Sequence[dict[str, Any]], keys: Sequence[tuple[str, int, str, st
 
 def _differences(rows: Sequence[dict[str, Any]], keys: Sequence[tuple[str, int, str, str, bool]]) -> list[str]:
     """What each part of the defence is worth: paired by seed, on the victims' tasks after the attack."""
-    out = ["| attack | " + " | ".join(part for part, _, _ in PAIRS) + " |", "|---" * (1 + len(PAIRS)) + "|"]
+    out = ["| attack, k, source | " + " | ".join(part for part, _, _ in PAIRS) + " |", "|---" * (1 + len(PAIRS)) + "|"]
     for key in (("none", 0, "own", "spread", False), *keys):
         measure = "success_victims" if key[1] else "success"  # without an attack nobody is a victim: all tasks
         cells = []

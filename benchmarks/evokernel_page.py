@@ -30,9 +30,9 @@ least {gain} times as fast as naive C, confirmed. *Best*: geometric mean of the 
 nothing was right. *Gain*: best over first right program, median and quartiles. *At equal tokens*:
 faster with as many tokens as the cheapest arm of a seed. p: of *faster* against `evokernel`
 (transferred, where there is one), exact McNemar, not corrected. Transferred: with the memory that a
-run on other kernels left. Kernels count each for itself (Wilson's 95 %), though some are drawn
-twice and those of a run share a memory. Attempts are equal, tokens (an attempt, with the prompt)
-are not. [What arms and gates are](../kernels.md).
+run on other kernels left. Brackets: Wilson's 95 %, where kernels count each for itself, though some
+are drawn twice and those of a run share a memory. Attempts are equal, tokens (an attempt, with the
+prompt) are not. [What arms and gates are](../kernels.md).
 
 † judged before 4582fe00, by inputs that hid more faults, of the kind that `fast-math` makes; all arms were judged
 before 7be2b3fe, since when no piece of a timed input comes again. ‡ judged before b19d554b, with usual numbers
@@ -138,7 +138,7 @@ def _over_seeds(arms: Mapping[str, Sequence[Row]], within: Mapping[tuple, tuple[
     mine = _outcomes(arms.get(first, ()))
     for arm, rows in arms.items():
         n = sum(row["right"]["n"] for row in rows)
-        shares = [f"{k} of {n}, {interval(k / n, wilson(k, n))}" for k in (_sum(rows, what) for what in GATES[1:])]
+        shares = [f"{k} of {n} {_span(wilson(k, n))}" for k in (_sum(rows, what) for what in GATES[1:])]
         best = [k["best"] or 1.0 for row in rows for k in row["kernels"]]
         gains = [k["best"] / k["first"] for row in rows for k in row["kernels"] if k["best"]]
         low, gain, high = np.percentile(gains, [25, 50, 75]) if gains else [np.nan] * 3
@@ -158,6 +158,11 @@ def _over_seeds(arms: Mapping[str, Sequence[Row]], within: Mapping[tuple, tuple[
             p,
         ]
         yield " | ".join(map(str, found))
+
+
+def _span(ci95: Sequence[float]) -> str:
+    """An interval in %."""
+    return f"[{100 * ci95[0]:.0f}, {100 * ci95[1]:.0f}]"
 
 
 def _sum(rows: Sequence[Row], what: str) -> int:

@@ -33,8 +33,8 @@ COLUMNS: dict[str, tuple[str, Callable[[Sequence[Row]], str]]] = {
     "cpu": ("CPU-minutes", lambda rows: _cpu(rows)),
     "minutes": ("minutes", lambda rows: f"{np.mean([sum(row['seconds'].values()) / 60 for row in rows]):.1f}"),
 }
-PATH = ("world", "system", "seeds", "chance", "before", "learning", "after", "sampled", "updates", "minutes")
-USUAL = ("world", "system", "seeds", "before", "after", "sampled", "updates", "tokens", "minutes")
+PATH = ("world", "system", "chance", "before", "learning", "after", "sampled", "updates", "minutes")
+USUAL = ("world", "system", "before", "after", "sampled", "updates", "tokens", "minutes")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ SECTIONS = (
         "Worlds that a small model learns in minutes",
         "GRPO with settings found by short trials. Held-out tasks start otherwise, or ask something else. Chance: "
         "random commands, or an empty answer.",
-        ("env", "system", "seeds", "chance", "before", "after", "sampled", "updates", "tokens", "cpu"),
+        ("env", "system", "chance", "before", "after", "sampled", "updates", "tokens", "cpu"),
     ),
     Section(
         "language_programs",
@@ -83,7 +83,7 @@ SECTIONS = (
         "program came (CodeRL), `test-weighted` each test, hard and distinctive ones more (VeRPO); "
         "[the rules](../programs.md). Equal attempts; float32; the first three on one H200, the others on one H100. "
         "`immediate` ran without the warm-up of its critic that its page advises.",
-        ("env", "system", "seeds", "before", "learning", "after", "sampled", "updates", "tokens"),
+        ("env", "system", "before", "learning", "after", "sampled", "updates", "tokens"),
     ),
     Section(
         "language_actions",
@@ -126,7 +126,8 @@ def page() -> str:
         rows = rows_of(section.name)
         if rows:
             parts += [f"## {section.title}", "", section.intro, "", shared(rows), ""]
-            parts += table(rows, section.columns)
+            one = len({row["config"]["env"] for row in rows}) == 1  # then it is said above the table
+            parts += table(rows, [name for name in section.columns if not one or name not in ("world", "env")])
             parts += ["", provenance(rows, f"benchmarks/{section.name}.py"), ""]
             parts += [section.after, ""] if section.after else []
     head = [
@@ -136,8 +137,8 @@ def page() -> str:
         "",
         _lead(),
         "",
-        "Success on held-out tasks in %, means over seeds with a 95 % Student interval, single seeds in brackets. One "
-        "thread, but where a GPU is named; the machine was shared, so minutes say little.",
+        "Success on held-out tasks in %, means over seeds with a 95 % Student interval, single seeds in brackets "
+        "(none: one seed). One thread, but where a GPU is named; the machine was shared, so minutes say little.",
         "",
     ]
     return "\n".join(head + parts) if parts else ""

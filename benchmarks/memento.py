@@ -21,8 +21,8 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "memento.json"
 PASSES = 6
 WORLDS = {
-    "plain": ("the good memory is the most similar, misleading and useless ones follow", {}),
-    "nearer 2/3": ("two of three misleading memories are more similar than the good", {"more_similar": 2 / 3}),
+    "plain": {},
+    "nearer 2/3": {"more_similar": 2 / 3},
 }
 ARMS = {
     "rag": ("rag", {}),
@@ -46,7 +46,7 @@ def main():
     for cell in ({"world": w, "arm": arm, "seed": s} for s in a.seeds for w in a.worlds for arm in a.arms):
         if not any(cell.items() <= row.items() for row in rows(a.out)):
             name, settings = ARMS[cell["arm"]]
-            world = Bandit(BanditOptions(passes=PASSES, **WORLDS[cell["world"]][1]), cell["seed"])
+            world = Bandit(BanditOptions(passes=PASSES, **WORLDS[cell["world"]]), cell["seed"])
             row = cell | {"metrics": run_bandit(world, policy_for(name, **settings))} | begun
             write_atomic(Path(a.out), json.dumps([*rows(a.out), row], indent=1) + "\n")
 
@@ -59,18 +59,18 @@ def rows(path):
 def section(found):
     """The part of docs/results/memory-worlds.md."""
     lines = [f"| world | measure | {' | '.join(f'`{arm}`' for arm in ARMS)} |", "|---" * (2 + len(ARMS)) + "|"]
-    for world, (about, _) in WORLDS.items():
+    for world in WORLDS:
         for column, one in COLUMNS.items():
             cells = [
                 _mean([row["metrics"][column] for row in found if (row["world"], row["arm"]) == (world, arm)])
                 for arm in ARMS
             ]
-            lines.append(f"| {world}: {about} | {one} | {' | '.join(cells)} |")
+            lines.append(f"| {world} | {one} | {' | '.join(cells)} |")
     seeds = sorted({row["seed"] for row in found})
     commits = sorted({row["commit"]["id"][:10] + " (dirty)" * row["commit"]["dirty"] for row in found})
     return [
-        "Success; `kernel` and `classifier` are [Memento](../algos/memento.md)'s estimates over the same candidates, "
-        "`rag` is Memento without one; `memlift` is the rule until 27 November.",
+        "Success in two worlds of the table above; `kernel` and `classifier` are [Memento](../algos/memento.md)'s "
+        "estimates over the same candidates, `rag` is Memento without one; `memlift` is the rule until 27 November.",
         "",
         *lines,
         "",

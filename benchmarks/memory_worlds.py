@@ -34,32 +34,32 @@ _SOME = ("rag", "memrl", "memlift")
 _LOW = {"clusters": 6, "passes": 20, "penalty": 0.01}
 # name: (what it asks, options, policies, at most this many seeds)
 BANDITS: dict[str, tuple[str, dict[str, Any], tuple[str, ...], int]] = {
-    "plain": ("the good memory is the most similar, misleading and useless ones follow", {}, ALL, 99),
-    "nearer 2/3": ("two of three misleading memories are more similar than the good", {"more_similar": 2 / 3}, ALL, 99),
-    "nearer 3/3": ("all three misleading memories are more similar than the good", {"more_similar": 1.0}, ALL, 99),
+    "plain": ("the good memory is nearest, misleading and useless ones follow", {}, ALL, 99),
+    "nearer 2/3": ("two of three misleading ones are nearer", {"more_similar": 2 / 3}, ALL, 99),
+    "nearer 3/3": ("all three are", {"more_similar": 1.0}, ALL, 99),
     "noise": ("reward noise .3, the judge wrong in 10 %", {"reward_noise": 0.3, "judge_error": 0.1}, ALL, 99),
     "judge 20 %": ("the judge wrong in 20 %", {"judge_error": 0.2}, FEW, 99),
-    "useless companion": ("a useless memory always as similar as the good one", {"companions": 1}, ALL, 99),
+    "useless companion": ("a useless memory as near as the good", {"companions": 1}, ALL, 99),
     "harmful companion": (
-        "a companion that costs .2 whenever it is shown",
+        "it costs .2 when shown",
         {"companions": 1, "companion_penalty": 0.2},
         ALL,
         99,
     ),
     "drift": ("at half time good and misleading change roles in half of the clusters", {"drift": 0.5}, ALL, 99),
-    "low .02": ("success is rare: .02, with the good memory .3", {**_LOW, "p0": 0.02, "p1": 0.3}, _SOME, 99),
-    "low .1": ("success is rare: .1, with the good memory .4", {**_LOW, "p0": 0.1, "p1": 0.4}, _SOME, 99),
+    "low .02": ("success .02, with the good memory .3", {**_LOW, "p0": 0.02, "p1": 0.3}, _SOME, 99),
+    "low .1": (".1, .4", {**_LOW, "p0": 0.1, "p1": 0.4}, _SOME, 99),
     "low .02, nearer 2/3": (
-        "rare success, two of three misleading memories are more similar than the good",
+        "both",
         {**_LOW, "p0": 0.02, "p1": 0.3, "more_similar": 2 / 3},
         _SOME,
         99,
     ),
-    "low .01": ("success is rare: .01, with the good memory .08", {**_LOW, "p0": 0.01, "p1": 0.08}, _SOME, 99),
-    "bank 10^3": ("nearer 2/3 in a bank of 1,000", {"more_similar": 2 / 3, "bank_size": 1_000}, FEW, 5),
-    "bank 10^4": ("nearer 2/3 in a bank of 10,000", {"more_similar": 2 / 3, "bank_size": 10_000}, FEW, 5),
+    "low .01": (".01, .08", {**_LOW, "p0": 0.01, "p1": 0.08}, _SOME, 99),
+    "bank 10^3": ("nearer 2/3 among 1,000", {"more_similar": 2 / 3, "bank_size": 1_000}, FEW, 5),
+    "bank 10^4": ("among 10,000", {"more_similar": 2 / 3, "bank_size": 10_000}, FEW, 5),
     "bank 10^5": (
-        "nearer 2/3 in a bank of 100,000, 3 passes",
+        "among 100,000, 3 passes, 2 seeds",
         {"more_similar": 2 / 3, "bank_size": 100_000, "passes": 3},
         ("rag", "memrl", "memlift"),
         2,
@@ -77,9 +77,9 @@ _CHAIN_ARMS = {
     "memlift": ("memlift", {}),
 }
 CHAINS: dict[str, tuple[str, dict[str, Any]]] = {
-    "chain": ("four stages, reward at the last", {}),
-    "chain, half the edges wrong": ("parents are wrong with probability .5", {"wrong_edges": 0.5}),
-    "chain, all edges wrong": ("every parent is the wrong one", {"wrong_edges": 1.0}),
+    "chain": ("four stages", {}),
+    "chain, half the edges wrong": ("parents wrong with probability .5", {"wrong_edges": 0.5}),
+    "chain, all edges wrong": ("every parent wrong", {"wrong_edges": 1.0}),
 }
 COLUMNS = (*FEW[:-1], "memq γ.8 λ.9", "memlift")
 
@@ -195,7 +195,7 @@ def section(rows: list[dict[str, Any]]) -> list[str]:
         "",
         *_table(rows, "bandit", "regret_late", "regret, second half"),
         "",
-        "Lower is better; mean shortfall to the oracle's probability of success, 95 % bootstrap over seeds.",
+        "Lower is better; mean shortfall to the oracle's probability of success, 95 % bootstrap over five seeds.",
         "",
         *_table(rows, "chain", "late", "success, last quarter"),
         "",
@@ -211,11 +211,11 @@ def _table(rows: list[dict[str, Any]], kind: str, measure: str, title: str) -> l
     for row in (r for r in rows if r["kind"] == kind):
         found.setdefault(row["world"], {})[row["arm"]] = row
     columns = [arm for arm in COLUMNS if any(arm in by_arm for by_arm in found.values())]
-    out = [f"| {title} | seeds | " + " | ".join(columns) + " |", "|---" * (len(columns) + 2) + "|"]
+    about = {name: options[0] for name, options in (BANDITS | CHAINS).items()}
+    out = [f"| {title} | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for world, by_arm in found.items():
-        one = by_arm["rag"]
         cells = [_cell(by_arm[arm]["metrics"].get(measure)) if arm in by_arm else "" for arm in columns]
-        out.append(f"| {world}: {one['about']} | {len(one['seeds'])} | {' | '.join(cells)} |")
+        out.append(f"| {world}: {about[world]} | {' | '.join(cells)} |")
     return out
 
 

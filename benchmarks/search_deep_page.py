@@ -88,15 +88,15 @@ def _depth(data: dict) -> list[str]:
     for skill, auc in dict.fromkeys((_skill(row), row["auc"]) for row in rows):
         mine = [row for row in rows if _skill(row) == skill]
         cells = [_ahead(way, [row for row in mine if row["depth"] == d], auc) for way in AGAINST for d in depths]
-        lines.append(f"| {skill} | {auc:.3f} | " + " | ".join(cells) + " |")
+        lines.append(f"| {skill.replace(' right with chance', '')} | {auc:.3f} | " + " | ".join(cells) + " |")
     return [
         "![Right by depth](search-deep.svg)",
         "",
         *lines,
         "",
         "By the steps of a solution: a search minus a vote over samples by the outcome model, points, 95 % interval "
-        "(unpaired; **bold**: without 0). A scripted policy never mends a wrong step; each step is right with a "
-        "fixed chance (then deep tasks are harder), or the whole answer is. A state's value is 1 where all its steps "
+        "(unpaired; **bold**: without 0). A scripted policy never mends a wrong step; each *step* is right with the "
+        "chance given (then deep tasks are harder), or the whole *answer* is. A state's value is 1 where all its steps "
         "are right, else 0, plus noise of its own; at an end it is the outcome model. Every way may write "
         f"{data['answers']} answers' steps; {n} tasks a cell. {_source(data, DEPTH)}",
     ]

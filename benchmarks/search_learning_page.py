@@ -79,11 +79,11 @@ def page(rows: list[dict], labels: list[dict], budgets: list[dict], tasks: dict,
         "",
         *_search_table(rows),
         "",
-        "By the policy and the value that TS-LLM left, at equal tokens. *Oracle*: a right answer was among those "
-        "found. *Ranks*: of the pairs of a right and a wrong answer to a question, in how many % the right one has "
-        "the higher value. *Judge*: the model's own word, paid from the same budget; *rollouts*: an oracle that pays "
-        "for its samples. The rows of sums with 0.3M are from before samples were given room to be finished and a "
-        "vote took the first path to its answer; the next table is from after.",
+        f"By the policy and the value that TS-LLM left, at equal tokens (seeds: {_seeds(rows)}). *Oracle*: a "
+        "right answer was among those found. *Ranks*: of the pairs of a right and a wrong answer to a question, in "
+        "how many % the right one has the higher value. *Judge*: the model's own word, paid from the same budget; "
+        "*rollouts*: an oracle that pays for its samples. The rows of sums with 0.3M are from before samples were "
+        "given room to be finished and a vote took the first path to its answer; the next table is from after.",
         "",
         "## At equal tokens",
         "",
@@ -137,6 +137,12 @@ def _course(rows: list[dict]) -> list[str]:
     return cells
 
 
+def _seeds(rows: list[dict]) -> str:
+    """How many seeds each task was searched with."""
+    counts = ((name, len({r["seed"] for r in rows if r["task"] == task})) for task, name in SEARCHED.items())
+    return "; ".join(f"{name}: {n}" for name, n in counts)
+
+
 def _search_table(rows: list[dict]) -> list[str]:
     lines = ["| task | value | search | right | oracle | ranks | tokens |", "|---|---|---|---|---|---|---|"]
     for task, name in SEARCHED.items():
@@ -151,7 +157,7 @@ def _search_table(rows: list[dict]) -> list[str]:
                 ranks = "–" if found[0]["ranks"] is None else f"{100 * sum(o['ranks'] for o in found) / len(found):.0f}"
                 reads = {"greedy": "none", "cot_sc": "none"}.get(arm["name"], value)
                 cells = [
-                    f"{name}; seeds: {len(mine)}",
+                    name,
                     reads,
                     arm["name"],
                     right,
@@ -172,9 +178,7 @@ JUDGES = {
 
 
 def _judge(row: dict) -> str:
-    return JUDGES.get((row["judge"], row["asked"])) or (
-        f"process reward model, {row['asked']:,} labels, {row['updates']:,} updates"
-    )
+    return JUDGES.get((row["judge"], row["asked"])) or (f"PRM, {row['asked']:,} labels, {row['updates']:,} updates")
 
 
 def _labels(rows: list[dict]) -> list[str]:
@@ -187,12 +191,12 @@ def _labels(rows: list[dict]) -> list[str]:
         lines.append(f"| {judge} | {' | '.join(map(_each, [*cells, [row['prm']['f1'] for row in mine]]))} |")
     mine = [row for row in rows if _judge(row) == _judge(rows[0])]  # the chains are the same for all
     auc, f1 = (_each([row["likelihood"][kind] for row in mine]) for kind in ("auc", "f1"))
-    lines.append(f"| the policy's own log-probability of a line, best threshold | {auc} | – | {f1} |")
+    lines.append(f"| the policy's log-probability, best threshold | {auc} | – | {f1} |")
     return [
         *lines,
         "",
         "Means over seeds, in brackets each, on held-out chains of the policy up to the first wrong line. *F1* as in "
-        "ProcessBench: wrong chains whose first error is found, right ones without one. The process reward model "
+        "ProcessBench: wrong chains whose first error is found, right ones without one. The process reward model (PRM) "
         "begins with all sums known and learns true labels; *probability* is of a line, by a network that learned "
         "more worked sums and no label.",
         "",

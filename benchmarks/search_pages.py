@@ -17,7 +17,11 @@ NOISY, FIRST, SPEED, BUDGETS, TASKS = (
 TOLD = {"one sample": "one", "majority of samples": "majority", "best of samples": "best of", "sum over samples": "sum"}
 TREES = ("BFS-V, 2 go on", "beam, 4, 2 go on", "MCTS-Rollout", "MCTS-alpha")
 SHOWN = ("majority of samples", "best of samples", *TREES[1:])
-TOYS = {"toy": "", "toy_mctx": "; mctx", "toy_mctx_asks_python": "; mctx, values from Python"}
+TOYS = {
+    "toy": "a toy game a second, 1, 8, 64 trees",
+    "toy_mctx": "the same, mctx",
+    "toy_mctx_asks_python": "the same, mctx, values from Python",
+}
 COLOURS = {
     "majority of samples": "#aaaaaa",
     "sum over samples": "#8a6fb0",
@@ -68,7 +72,7 @@ def tasks_section(families: dict) -> list[str]:
         for way, one in result["ways"].items():
             low, high = (f"{100 * x:.0f}" for x in one["ci95"])
             p = "" if way == "majority" else f"{one['p_vote']:.2g}"
-            right = f"{100 * one['mean']:.0f} %" if len(seeds) > 1 else f"{one['right']} of {one['n']}"
+            right = f"{100 * one['mean']:.0f}" if len(seeds) > 1 else f"{one['right']} of {one['n']}"
             lines.append(f"| {family} | {way} | {right} | [{low}, {high}] | {p} |")
     result = next(iter(families.values()))
     return [
@@ -195,20 +199,16 @@ def speed_section(row: dict) -> list[str]:
     reuse, gain = found["prefix_reuse"], found["ratios"]["batch_nothing_kept_over_batch"]
     times = f"{found['ratios']['one_at_a_time_over_batch']:.1f}"
     return [
-        "| | | wanted |",
+        "| simulations | | wanted |",
         "|---|---|---|",
-        f"| simulations a second, in batches against one at a time | {rate['batch']:.1f} against "
+        f"| a second, in batches against one at a time | {rate['batch']:.1f} against "
         f"{rate['one_at_a_time']:.2f}: **{times} times** | 3 times |",
         f"| share of the time in neither model nor value | **{100 * found['tree_share']:.1f} %** | at most 5 % |",
         f"| prompt tokens that were retained: torch, llama.cpp | **{100 * reuse['torch']:.1f} %** of "
         f"{tokens['torch']['prompt']:,}, **{100 * reuse['llama']:.1f} %** of {tokens['llama']['prompt']:,} | 90 % |",
-        f"| simulations a second, retained against not | {rate['batch']:.1f} against "
+        f"| a second, retained against not | {rate['batch']:.1f} against "
         f"{rate['batch_nothing_kept']:.1f}: **{gain:.2f} times** | |",
-        *[
-            f"| simulations a second of a toy game: 1, 8, 64 trees{who} | "
-            f"{', '.join(f'{found[name][n]:,}' for n in toy)} | |"
-            for name, who in TOYS.items()
-        ],
+        *[f"| {who} | {', '.join(f'{found[name][n]:,}' for n in toy)} | |" for name, who in TOYS.items()],
         "",
         "MCTS-Rollout over lines of `game24`, SmolLM2-135M: eight tasks and four simulations each under way, against "
         "one at a time, as in released code. In the toy game mctx, which compiles it with the tree, is faster; where "

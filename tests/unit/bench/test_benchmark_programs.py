@@ -159,8 +159,8 @@ def test_a_transferred_memory_stands_beside_runs_on_the_same_kernels_that_began_
     rows += [row("faster-heldout", "random", seed, lost) for seed in (0, 1)]
     found = [line.split(" | ") for line in evokernel_page._arms(rows) if " | `" in line]
     assert len({line[1] for line in found}) == 2 and {line[0] for line in found} == {"| faster-heldout, 8, a"}
-    assert found[0][3:6] == [*["12 of 12, 100 % [76, 100]"] * 2, "–"] and found[0][-1] == " |"
-    assert found[0][7] == "2.00 (2.00–2.00)" and found[1][4] == "0 of 12, 0 % [0, 24]"
+    assert found[0][3:6] == [*["12 of 12 [76, 100]"] * 2, "–"] and found[0][-1] == " |"
+    assert found[0][7] == "2.00 (2.00–2.00)" and found[1][4] == "0 of 12 [0, 24]"
     assert found[1][6:8] == ["1.00", "–"] and found[1][-1] == f"{2 / 2**12:.2g} |"
 
 

@@ -44,7 +44,7 @@ def test_several_seeds_stand_in_one_file_and_go_on(scripts, tmp_path, monkeypatc
     assert data["seeds"] == [0, 1] and data["ways"]["greedy"]["seeds"] == [0.0, 1.0]
     assert data["ways"]["greedy"]["mean"] == 0.5 and data["ways"]["greedy"]["ci95"] == [0.0, 1.0]
     page = "\n".join(scripts.search_pages.tasks_section({"words": data}))
-    assert "seeds 0, 1" in page and "| greedy | 50 % | [0, 100] | 1 |" in page and "| likeliest | 100 % |" in page
+    assert "seeds 0, 1" in page and "| greedy | 50 | [0, 100] | 1 |" in page and "| likeliest | 100 |" in page
 
 
 def test_rows_of_one_seed_say_what_they_said(scripts):
