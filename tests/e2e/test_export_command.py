@@ -124,7 +124,7 @@ def test_what_cannot_be_exported_is_reported(made, tmp_path):
         assert "pays nothing that verl trains" in refused("verl", folder, "--out", out, "--rule", rule)
     assert "config.json" in refused("verl", tmp_path / "nowhere", "--out", out)
     assert "the target is a folder" in refused("verl", folder, "--out", tmp_path)
-    assert "expected: evolvent export verl" in refused("trl", folder)
+    assert "expected: evolvent export verl" in refused("csv", folder)
     assert "no attempts" in refused("verl", made("rloo", attempts=False), "--rule", "step_group_mean", "--out", out)
     assert "no tokens" in refused("verl", made("dr_grpo", tokens=False), "--out", out)
     assert "--rule" in refused("verl", made("dpo"), "--out", out), "pairs are no advantages"

@@ -274,8 +274,8 @@ def _improve(
     run: LanguageRun, agent: str, games: list[Episode], known: list[Episode], ledger: Ledger, *, first: bool
 ) -> dict[str, float]:
     """Train one of the two: by examples alone, or by games with examples beside them."""
+    from evolvent.learn.tokens.imitation import WithReplay
     from evolvent.learn.tokens.objectives_of_papers import REINFORCE
-    from evolvent.learn.tokens.replay import WithReplay
 
     config: Any = run.config
     whole = Ledger.for_episodes([*([] if first else games), *known])

@@ -64,8 +64,8 @@ class Config(ClippedConfig):
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.learn.tokens.imitation import WithReplay
     from evolvent.learn.tokens.objectives_of_papers import SPEAR, SPEAR_REPLAY
-    from evolvent.learn.tokens.replay import WithReplay
 
     own, replayed = (replace(one, clip_high=config.clip_high, length=config.length) for one in (SPEAR, SPEAR_REPLAY))
     with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:

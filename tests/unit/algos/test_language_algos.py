@@ -23,10 +23,11 @@ from evolvent.credit import step_group_mean, step_left_out, step_recent_median, 
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import repeats
 from evolvent.learn.tokens.batch import token_batch
+from evolvent.learn.tokens.imitation import WithReplay
 from evolvent.learn.tokens.objective import Objective
 from evolvent.learn.tokens.objectives_of_papers import CHOICES
 from evolvent.learn.tokens.policy_gradient import improve
-from evolvent.learn.tokens.replay import Replay, WithReplay
+from evolvent.learn.tokens.replay import Replay
 from evolvent.learn.tokens.surrogates import nft
 from evolvent.models.language.sample import TemperatureSchedule
 from evolvent.runs.language.credit import left_out

@@ -11,9 +11,9 @@ from torch import nn
 from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.learn.tokens.batch import token_batch
+from evolvent.learn.tokens.imitation import WithReplay
 from evolvent.learn.tokens.objective import Objective
 from evolvent.learn.tokens.policy_gradient import improve, reference_kl
-from evolvent.learn.tokens.replay import WithReplay
 
 WORDS, N = 5, 6
 OFF = 0.05
