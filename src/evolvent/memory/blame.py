@@ -13,6 +13,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -100,15 +101,22 @@ def blame(
         progress: called with attempts so far and the budget.
 
     Raises:
-        BadInput: unknown receipt, nothing was shown, its task is erased, the budget is too small to say anything, the
-            agent raised, or its reward is no number within the range.
+        BadInput: unknown receipt, nothing was shown, its task is erased, the budget is too small to say anything,
+            ``level`` is no share, the agent takes other arguments or raised, or its reward is no number within the
+            range.
     """
+    if not 0.0 < level < 1.0:
+        raise BadInput("not a share", got=level, expected="above 0, below 1", where="level", code="out_of_range")
     known = memory.explain(receipt).data
+    if "pool" not in known:
+        do = "evolvent memory receipts STORE lists them"
+        raise BadInput("not a receipt", got=receipt, expected="e.g. 'r12'", where="blame", do=do, code="not_an_id")
     notes = [memory.get(row["id"]) for row in known["pool"] if row["shown"]]
     if not notes:
         raise BadInput("nothing was shown, so no memory caused it", got=receipt, where="blame", code="nothing_named")
     if attempt is None:
         return _by_receipts(memory, receipt, notes, level)
+    seeded = _seeded(attempt)
     if not known["query"]:
         do = "leave the agent out: then other receipts are read"
         raise BadInput("the task was erased", got=receipt, where="blame", do=do, code="erased")
@@ -118,7 +126,8 @@ def blame(
         raise BadInput(
             "too few attempts to say anything", got=budget, expected=expected, where="blame", code="out_of_range"
         )
-    trial = _Trial(memory, known["query"], notes, attempt, budget, seed, progress)
+    again = partial(attempt, known["query"])
+    trial = _Trial(memory, notes, again, budget, seed if seeded else None, progress)
     singles = [(note.id,) for note in notes]
     pairs = list(combinations([note.id for note in notes], 2)) if len(notes) > 2 else []
     untried, stopped, parts = 0, False, list[Part]()
@@ -134,22 +143,37 @@ def blame(
     return Blame(receipt, tuple(parts), causes, _descendants(memory, causes), trial.attempts, True, untried, stopped)
 
 
+def _seeded(attempt: Attempt) -> bool:
+    """Whether an agent takes a seed; ``BadInput`` where it cannot be called as an agent is."""
+    try:
+        signature = inspect.signature(attempt)
+        seeded = "seed" in signature.parameters
+        signature.bind("task", [], **({"seed": 0} if seeded else {}))
+    except TypeError as error:
+        raise BadInput(
+            "no agent that can be called",
+            got=getattr(attempt, "__name__", attempt),
+            expected="a function attempt(task, notes) that returns the reward",
+            where=f"the agent: {error}",
+            code="wrong_type",
+        ) from None
+    return seeded
+
+
 class _Trial:
     """Attempts at one task, with all the memories and without some; what came of each, by what was left out."""
 
     def __init__(
         self,
         memory: Memory,
-        task: str,
         notes: Sequence[Item],
         attempt: Attempt,
         budget: int,
-        seed: int,
+        seed: int | None,
         progress: Progress | None,
     ) -> None:
-        self.task, self.notes, self.attempt, self.budget, self.progress = task, notes, attempt, budget, progress
+        self.notes, self.attempt, self.budget, self.progress = notes, attempt, budget, progress
         self.range, self.seed, self.attempts = memory.bank.reward_range, seed, 0
-        self.seeded = "seed" in inspect.signature(attempt).parameters
         self.outcomes: dict[tuple[str, ...], list[float]] = {(): []}
 
     def measured(self, arms: Sequence[tuple[str, ...]], level: float, budget: int) -> list[Part]:
@@ -179,16 +203,20 @@ class _Trial:
 
     def _once(self, without: tuple[str, ...], number: int) -> float:
         notes = [note for note in self.notes if note.id not in without]
-        more = {"seed": seed_tree(self.seed, "blame", number)} if self.seeded else {}
+        more = {} if self.seed is None else {"seed": seed_tree(self.seed, "blame", number)}
         with own_faults("", "the agent failed", where=f"without {', '.join(without) or 'nothing'}"):
-            reward: Any = self.attempt(self.task, notes, **more)
+            reward: Any = self.attempt(notes, **more)
         low, high = self.range
         if isinstance(reward, bool):
             reward = high if reward else low
         if not isinstance(reward, int | float) or not math.isfinite(reward) or not low <= reward <= high:
-            expected = f"{low:g} to {high:g}"
+            expected = f"a number from {low:g} to {high:g}, the rewards of this memory"
             raise BadInput(
-                "no reward of this memory", got=reward, expected=expected, where="the agent", code="out_of_range"
+                "what the agent returned is no reward",
+                got=reward,
+                expected=expected,
+                where="the agent",
+                code="out_of_range",
             )
         self.attempts += 1
         if self.progress:
@@ -241,7 +269,7 @@ def _line(part: Part) -> str:
 def _ends(b: Blame) -> list[str]:
     lines = [f"{counted(b.attempts, 'attempt')} at the task."]
     if not b.repeated:
-        lines = ["From other receipts alone, which is weaker: give an agent that tries this task again."]
+        lines = ["From other receipts alone, which is weaker than an agent that tries the task again (--agent)."]
     if b.untried:
         lines.append(f"{counted(b.untried, 'pair')} not tried: the budget did not suffice.")
     if b.descendants:

@@ -149,3 +149,23 @@ def test_what_cannot_be_asked_is_refused(tmp_path):
         empty = memory.recall("x", k=0)
         with pytest.raises(BadInput, match="nothing was shown"):
             blame(memory, empty.id, agent([]))
+        with pytest.raises(BadInput, match="not a receipt"):
+            blame(memory, memory.remember("y", "z"), agent([]))
+        for level in (0, 1, 2):
+            with pytest.raises(BadInput, match="not a share"):
+                blame(memory, receipt, agent([]), level=level)
+        for odd in ("text", lambda task: 1.0):
+            with pytest.raises(BadInput, match="no agent that can be called"):
+                blame(memory, receipt, odd)
+
+
+def test_json_with_a_quarantine_is_one_document(tmp_path, capsys):
+    memory, receipt, ids = planted(tmp_path / "a.db", ["a", "b"])
+    memory.close()
+    (tmp_path / "bad.py").write_text("def attempt(task, notes):\n    return float(all(n.body != 'b' for n in notes))\n")
+    command = ["memory", "blame", str(tmp_path / "a.db"), receipt, "--agent", f"{tmp_path}/bad.py"]
+    main(command)
+    assert f"evolvent memory quarantine {tmp_path}/a.db {ids['b']}" in capsys.readouterr().out
+    main([*command, "--quarantine", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["quarantine"]["statuses"] == [[ids["b"], "active", "quarantined"]]

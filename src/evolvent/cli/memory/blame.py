@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump
 from evolvent.evaluate.live import Live
 from evolvent.memory import blame as causes
+from evolvent.memory.text import short
 from evolvent.memory.there import open_memory
 
 
@@ -43,7 +45,7 @@ def blame(
         seed: of the attempts, where the function takes one.
         quarantine: exclude the named ones, and what was written under their influence, from recall.
     """
-    with closing(open_memory(store, scope)) as memory, Live(plain=json) as live:
+    with closing(open_memory(store, scope)) as memory, Live(plain=json or None) as live:
         found = causes.blame(
             memory,
             receipt,
@@ -53,10 +55,19 @@ def blame(
             seed=seed,
             progress=partial(_advance, live.advancing("attempts")) if agent and not json else None,
         )
-        live.note(dump(found.to_dict(), indent=2) if json else str(found))
-        if quarantine and found.causes:
-            done = memory.quarantine(list(found.causes), f"blamed for {receipt}")
-            tell(done, store, Act(scope=scope, json=json))
+        done = memory.quarantine(list(found.causes), f"blamed for {receipt}") if quarantine and found.causes else None
+        if json:
+            out = found.to_dict() | ({"quarantine": asdict(done)} if done else {})
+            live.note(dump(out, indent=2))
+            return
+        live.note(str(found))
+        for id_ in found.causes:
+            note = memory.get(id_)
+            live.note(f"{id_}: {short(note.key, 60)} → {short(note.body)}")
+        if done:
+            tell(done, store, Act(scope=scope))
+        elif found.causes:
+            live.note(f"take out of recall: evolvent memory quarantine {store} {' '.join(found.causes)}")
 
 
 def _advance(live: Callable[[float], None], done: int, of: int) -> None:
