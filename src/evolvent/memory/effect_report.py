@@ -78,7 +78,7 @@ def lift(bank: Bank, by: str | None, objective: str, since: Any, alpha: float, m
             data |= _items(q, log)
         elif by is not None:
             data["by"], data["groups"] = by, _groups(q, log)
-    lines = [*_overall_words(data, margin), *_group_words(data, level), *_telling_words(data)]
+    lines = [*_overall_words(data, margin, objective), *_group_words(data, level), *_telling_words(data)]
     data["words"] = "\n".join(lines)
     return Lift(data["verdict"], data["lift"], data["lo"], data["hi"], data["words"], data)
 
@@ -146,18 +146,18 @@ def between(d: Mapping[str, Any]) -> str:
     return f"[{points(d['lo'])}, {points(d['hi'])}]"
 
 
-def _overall_words(d: Mapping[str, Any], margin: float) -> list[str]:
+def _overall_words(d: Mapping[str, Any], margin: float, objective: str) -> list[str]:
     n, of_tasks = d["with"]["n"] + d["without"]["n"], counted(d["tasks"], "task")
     basis = f"{counted(n, 'outcome')} of {of_tasks} since {d['since']}"
     if 0 < d["tasks"] < _FEW_TASKS:
-        basis += ": on these tasks"
+        basis += f"; for {'this task' if d['tasks'] == 1 else 'these tasks'} only"
     if not d["recalls"]["drawn"]:
-        return [
-            "Whether the memory helps as a whole is not known: nothing was ever withheld. "
-            "Turn it on: Memory(holdout=True)."
-        ]
+        unknown = "Whether the memory helps as a whole is not known: "
+        if not d["recalls"]["asked"]:
+            return [unknown + "no recall found anything. It is measured with Memory(holdout=True)."]
+        return [unknown + "nothing was ever withheld. Turn it on: Memory(holdout=True)."]
     if not n:
-        return [f"No outcome was told of {counted(d['recalls']['drawn'], 'recall')}: settle them."]
+        return [f"No outcome “{objective}” was told of {counted(d['recalls']['drawn'], 'recall')}: settle them."]
     within = f"{100 * margin:g} points"
     if d["lo"] is None:
         first = f"Too early to tell whether the memory helps: {d['why']}."
@@ -170,7 +170,7 @@ def _overall_words(d: Mapping[str, Any], margin: float) -> list[str]:
     elif d["verdict"] == "no difference":
         first = f"No difference: within {within} either way {between(d)}, {basis}."
     else:
-        first = f"No difference found yet {between(d)}, {basis}{_more_words(d['more'])}."
+        first = f"No difference found yet: {points(d['lift'])} points {between(d)}, {basis}{_more_words(d['more'])}."
     lines, cost = [first], d["holdout"]["cost_per_1000"]
     if cost is not None:
         lines.append(f"Measuring {'costs' if cost >= 0 else 'saves'} about {abs(cost):.0f} of 1,000 outcomes now.")
@@ -272,7 +272,8 @@ def _group_words(d: Mapping[str, Any], level: float) -> list[str]:
     if "items" not in d:
         return []
     if not d["K"]:
-        return ["Which note helps is not known: every selected note was always shown."]
+        do = 'leave single notes out with policy=preset("memlift", omit=0.2)'
+        return [f"Which note helps is not known: every selected note was always shown; {do}."]
     of = {word: [row for row in d["items"] if row["named"] == word] for word in ("harms", "helps")}
     early = d["K"] - len(of["harms"]) - len(of["helps"])
     lines = [_named_words(of, early, d["K"], level)]
@@ -288,7 +289,7 @@ def _named_words(of: Mapping[str, Sequence[Mapping[str, Any]]], early: int, ever
         parts.insert(0, f"{counted(harm, 'note')} harm{'s' if harm == 1 else ''}, of which {out} withheld")
     if parts:
         parts[0] += f" (of such names one in {1 / level:.0f} is expected to be wrong)"
-    return ". ".join([*parts, f"{early} of {every} are too early to tell."])
+    return ". ".join([*parts, f"For {early} of {counted(every, 'note')} it is too early to tell."])
 
 
 def _line(name: str, row: Mapping[str, Any]) -> str:

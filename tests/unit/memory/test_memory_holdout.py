@@ -294,12 +294,14 @@ def test_an_attempt_of_several_recalls_counts_once_and_other_receipts_never():
 
 def test_what_is_said_when_nothing_can_be():
     with opened(share=0.0) as memory:
+        assert "no recall found anything" in str(memory.lift())
+        memory.recall(TASK)
         assert "nothing was ever withheld" in str(memory.lift())
         assert "every selected note was always shown" in str(memory.lift("item"))
         assert memory.lift().to_dict()["lift"] is None
     memory = opened()
     memory.recall_many([TASK] * 30)
-    assert str(memory.lift()) == "No outcome was told of 30 recalls: settle them."
+    assert str(memory.lift()) == "No outcome “success” was told of 30 recalls: settle them."
     memory.settle(one_of(memory, True), 1.0)
     assert "Too early" in str(memory.lift()) and memory.lift().verdict == "too early"
     for bad in ({"by": "colour"}, {"alpha": 0.0}, {"margin": 2.0}, {"since": "once"}):

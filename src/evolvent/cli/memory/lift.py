@@ -55,14 +55,14 @@ def page_of(data: Mapping[str, Any], store: str) -> str:
     blocks: list[Any] = [Text(tuple(data["words"].split("\n")))]
     if data["lo"] is not None:
         averages = [_average(name, data[name]) for name in ("with", "without")]
-        blocks.insert(0, Headline((_number("lift", data), *averages)))
+        blocks.insert(0, Headline((_number("lift, points", data), *averages)))
     rows = data.get("groups") or data.get("items") or []
     measured = [row for row in rows if row["lo"] is not None]
     if measured:
         numbers = tuple(_number(_name(row), row) for row in measured[:_MOST])
-        blocks.append(Bars("Lift of each, with its interval for it alone", numbers))
-    if rows:
-        blocks.append(_table(rows))
+        blocks.append(Bars("Lift of each in points, with its interval for it alone", numbers))
+    if any(row["with"]["n"] or row["without"]["n"] for row in rows):
+        blocks.append(_table(rows, data.get("by") or "note"))
     return page(title, [f"<header><h1>{text(title)}</h1></header>", draw(blocks, Path())])
 
 
@@ -72,33 +72,38 @@ def _name(row: Mapping[str, Any]) -> str:
 
 def _number(name: str, row: Mapping[str, Any]) -> Number:
     n = row["with"]["n"] + row["without"]["n"]
-    share, lo, hi = (100.0 * row[end] for end in ("lift", "lo", "hi"))
-    return Number(f"{name}, points", share, (lo, hi), n=n, over="outcomes")
+    lift, lo, hi = (_points(row[end]) for end in ("lift", "lo", "hi"))
+    assert lo is not None and hi is not None
+    return Number(name, lift, (lo, hi), n=n, over="outcomes")
+
+
+def _points(share: float | None) -> int | None:
+    return None if share is None else round(100.0 * share)
 
 
 def _average(name: str, arm: Mapping[str, Any]) -> Number:
     return Number(f"mean {name}", arm["mean"], rate=True, n=arm["n"])
 
 
-def _table(rows: list[Mapping[str, Any]]) -> Table:
+def _table(rows: list[Mapping[str, Any]], of: str) -> Table:
     """Named (measured) and withheld (what the policy does now) are two columns."""
     items = "id" in rows[0]
-    columns = ("", "with", "without", "lift", "lo", "hi", "named" if items else "verdict")
+    columns = ("", "outcomes with", "without", "lift, points", "from", "to", "named" if items else "verdict")
     cells = [
         (
             _name(row),
             row["with"]["n"],
             row["without"]["n"],
-            row["lift"],
-            row["lo"],
-            row["hi"],
+            _points(row["lift"]),
+            _points(row["lo"]),
+            _points(row["hi"]),
             row["named"] if items else row["verdict"],
             *((row["withheld"], row["why"]) if items else (row["why"],)),
         )
         for row in rows
     ]
     more = ("withheld", "why") if items else ("why",)
-    return Table((*columns, *more), tuple(cells), title="All of them", left=(0, 6, len(columns) + len(more) - 1))
+    return Table((*columns, *more), tuple(cells), title=f"Each {of}", left=(0, 6, len(columns) + len(more) - 1))
 
 
 COMMANDS = {"lift": lift}
