@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from tyro.conf import Positional, arg
 
@@ -86,12 +86,13 @@ def imported(
     new, folder = not (out / "config.json").exists(), _folder(out, files)
     counts = Counter[str]()
     names: list[str] = []
-    agents = set[str]()
+    agents, keys = set[str](), set[str]()
     with folder, folder.alone(), Live(plain=True if plain or json else None) as live:
         known = _known(folder, keep=replace)
         try:
             for attempt in _attempts(files, from_, repairs):
                 episode = build(attempt, options)
+                keys |= {attempt.key, episode.id}
                 where = _add(folder, attempt, episode, known, replace)
                 counts[where] += 1
                 names += [f"{attempt.where} ({attempt.key})"] if where == "differ" else []
@@ -100,8 +101,8 @@ def imported(
             if not counts:
                 raise BadInput(
                     "no attempt could be read",
-                    got=", ".join(f"{n} {what}" for what, n in repairs.counts.items()) or "nothing in these files",
-                    expected="recorded attempts",
+                    got=", ".join(f"{what} ({n})" for what, n in repairs.counts.items()) or "nothing in these files",
+                    expected="recorded attempts: for openai one object with messages a line",
                     where=", ".join(dict.fromkeys(repairs.first.values())) or str(files[0]),
                 )
         except EvolventError:
@@ -115,6 +116,12 @@ def imported(
             say(dump(data))
             return
         _tell(live, counts, repairs, names, f"{count(len(files), 'file')} → {out}")
+        if options.outcomes and (strange := len(options.outcomes.keys() - keys)):
+            live.note(f"! {count(strange, 'outcome')} of attempts that are not in these files (--outcomes)")
+        if counts["attempts with an outcome"]:
+            live.note(f"next: evolvent credit {out} --rule step_leave_one_out")
+        else:
+            live.note("! no attempt has an outcome, so none earns credit: tell them with --outcomes FILE.jsonl")
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -154,7 +161,10 @@ def _format_of(path: Path) -> str:
     )
     found = next((name for name, sign in signs if sign in head), "")
     if not found:
-        raise BadInput("the file does not say its format", got=str(path), expected="--from FORMAT", where=_WHERE)
+        do = f"say it: --from {'|'.join(get_args(Format))}"
+        if not head.strip():
+            raise BadInput("the file is empty", got=str(path), expected="recorded attempts", where=_WHERE)
+        raise BadInput("the format is not seen from the file", got=str(path), where=_WHERE, do=do)
     return found
 
 

@@ -413,6 +413,9 @@ def _pay(episode: Episode, attempt: Attempt, options: Options, turns: Sequence[_
             else "several scores: name one with --reward"
         )
         attempt.repairs.add(what, attempt.where, fault=False)
+    elif options.reward and options.reward not in scores and "reward" not in told:
+        what = "attempts without the score that --reward names: their own reward pays"
+        attempt.repairs.add(what, attempt.where, fault=False)
     success = told.get("success") if isinstance(told.get("success"), bool) else attempt.success
     steps = [(turn, value) for turn in turns if (value := _step_reward(turn.event, options)) is not None]
     for turn, value in steps:

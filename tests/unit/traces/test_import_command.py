@@ -100,7 +100,11 @@ def test_a_killed_import_goes_on(tmp_path):
 
 
 def test_what_cannot_be_read_is_refused(tmp_path, monkeypatch):
-    for text, what in (("nonsense", "does not say its format"), ('{"messages": [', "no attempt could be read")):
+    for text, what in (
+        ("", "file is empty"),
+        ("nonsense", "format is not seen"),
+        ('{"messages": [', "no attempt could be read"),
+    ):
         (tmp_path / "t.jsonl").write_text(text)
         with pytest.raises(BadInput, match=what):
             main_raises("import", tmp_path / "t.jsonl", "--out", tmp_path / "run")
@@ -200,3 +204,15 @@ def test_an_atif_document_comes_back_with_its_credit(tmp_path):
         if one.get("extra") == {}:
             del one["extra"]
     assert made == original and list(made["steps"][2]) == list(original["steps"][2])
+
+
+def test_outcomes_of_nothing_and_a_score_that_is_not_there_are_said(tmp_path, capsys):
+    (tmp_path / "t.jsonl").write_text(
+        '{"id": "a", "reward": 1, "messages": [{"role": "user", "content": "2+2?"}, '
+        '{"role": "assistant", "content": "4"}]}\n'
+    )
+    (tmp_path / "o.jsonl").write_text('{"id": "b", "reward": 1}\n')
+    run("import", tmp_path / "t.jsonl", "--out", tmp_path / "run", "--outcomes", tmp_path / "o.jsonl", "--reward", "no")
+    said = capsys.readouterr().out
+    assert "1 outcome of attempts that are not in these files" in said and "their own reward pays" in said
+    assert "next: evolvent credit" in said
