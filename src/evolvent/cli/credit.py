@@ -163,7 +163,7 @@ def applied(rule: CreditRule, config: Any, episodes: Sequence[Episode], folder: 
             got=f"{ledger.size(rule.LEVEL)} units at level {rule.LEVEL!r}",
             expected=_NEEDED[rule.LEVEL],
             where=f"credit rule {rule.name}",
-            do="take a run that records them",
+            do="take a run that records them" if any(e.valid for e in episodes) else _UNTOLD,
         )
     return ledger if len(ledger.episodes) == len(episodes) else ledger.over_trees(rule.LEVEL)
 
@@ -184,10 +184,11 @@ def _of_team(rule: CreditRule, config: Any, folder: RunFolder) -> RolloutLedger:
     return rule.assign(rollout, config, **{p.name: columns[p.name] for p in asked if p.name in columns})
 
 
+_UNTOLD = "no attempt has an outcome: tell them (evolvent import FILE --outcomes FILE.jsonl --replace)"
 _NEEDED = {
     "token": "attempts with token ids of their decisions",
-    "step": "valid attempts with decisions",
-    "agent": "valid attempts with decisions",
+    "step": "attempts with decisions and an outcome",
+    "agent": "attempts with decisions and an outcome",
     "memory": "attempts that were shown memories (a run of memlift or another memory system)",
     "component": "attempts that ran components of a workflow",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -155,7 +156,9 @@ _FORMATS = {"verl": verl, "pairs": pairs, "jsonl": jsonl, "trl": trl, "tinker": 
 def _main(arguments: list[str]) -> None:
     named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
-        sys.stdout.write("".join(f"evolvent export {name} DIR --out FILE\n" for name in _FORMATS))
+        said = {name: (inspect.getdoc(do) or "").split("\n")[0] for name, do in _FORMATS.items()}
+        lines = (f"evolvent export {name:<6} DIR --out FILE   {what}\n" for name, what in said.items())
+        sys.stdout.write("".join(lines) + "Settings of one: evolvent export NAME --help; the rule: --rule NAME\n")
     elif named in _FORMATS:
         parsed(_FORMATS[named], arguments[1:], f"evolvent export {named}")
     else:

@@ -156,7 +156,8 @@ def atif(folder: Annotated[Path, Positional], *, rule: tuple[str, ...], out: Pat
     opened = RunFolder.open(folder)
     episodes = [e for e in read(opened) if e.meta.get("source", {}).get("format") == "atif"]
     if not episodes:
-        raise BadInput("no ATIF document was imported", got=str(folder), where="evolvent export atif")
+        do = "evolvent import FILE --from atif --out DIR, or export jsonl instead"
+        raise BadInput("no ATIF document was imported", got=str(folder), where="evolvent export atif", do=do)
     found = {text: catalogue.rule_with_settings(text) for text in rule}
     ledgers = {text: (one.LEVEL, applied(one, config, episodes, opened)) for text, (one, config) in found.items()}
     out.mkdir(parents=True, exist_ok=True)

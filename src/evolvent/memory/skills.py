@@ -57,9 +57,9 @@ def export_skills(
         if item.n >= least_outcomes:
             by_kind.setdefault(item.kind, []).append(item)
     if not by_kind:
-        do = "settle recalls first, or take what was never tried with at least 0 outcomes"
-        got = "no such memory" if kinds is None else f"none of {', '.join(kinds)}"
-        expected = f"{counted(least_outcomes, 'outcome')} each"
+        do = "settle recalls first; --least-outcomes 0 (least_outcomes=0) takes also what was never tried"
+        got = "none" if kinds is None else f"none of kind {', '.join(kinds)}"
+        expected = f"a memory with {counted(least_outcomes, 'outcome')}"
         raise BadInput("nothing to export", got=got, expected=expected, do=do, code="nothing_named")
     measured = {row["id"]: row for row in memory.lift("item").to_dict()["items"]}
     written = []
@@ -156,7 +156,7 @@ def _skill(path: Path) -> Skill:
     name, description = head.get("name"), head.get("description")
     if not (isinstance(name, str) and name.strip() and isinstance(description, str) and description.strip()):
         expected = "name and description between two lines of ---"
-        raise BadInput("this is no skill", got=text[:60], expected=expected, where=str(path), code="bad_skill")
+        raise BadInput("this is no skill", got=short(text, 60), expected=expected, where=str(path), code="bad_skill")
     assert found is not None
     own = head.get("metadata")
     if isinstance(own, dict) and "evolvent" in own:
@@ -174,7 +174,8 @@ def _head(text: str, path: Path) -> dict[str, Any]:
         head = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:
         got = " ".join(str(error).split())[:200]
-        raise BadInput("the head of a skill is no YAML", got=got, where=str(path), code="bad_skill") from None
+        do = "put a text with a colon or a sign at its start in quotes"
+        raise BadInput("the head of a skill is no YAML", got=got, where=str(path), do=do, code="bad_skill") from None
     return cast("dict[str, Any]", head) if isinstance(head, dict) else {}
 
 

@@ -60,6 +60,7 @@ def learn(
                     memory.quarantine(ids, f"imported from {opened.path.name}: under review", descendants=False)
         live.note(f"{count(len(ids), 'lesson')} under review, {len(rows) - len(new)} known: {folder} → {store}")
         if ids:
+            live.note(f"read them: evolvent memory list {store} --status quarantined")
             live.note(f"put into recall what is right: evolvent memory restore {store} {ids[0]} …")
 
 
