@@ -1,6 +1,6 @@
 """A reward for training on code: hidden tests in a sandbox, with a verdict that the program cannot write.
 
-Needs nothing but `pip install evolvent`, on Linux. The tests of a row are pairs [arguments, expected answer]. What the
+Needs the package without extras, on Linux. The tests of a row are pairs [arguments, expected answer]. What the
 model wrote never sees an expected answer. Below, the same reward in the signature of three trainers.
 """
 

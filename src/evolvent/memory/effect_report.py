@@ -119,7 +119,11 @@ def _overall(q: _Asked, log: Log) -> dict[str, Any]:
             "differs": heard.differs,
             "untold_as_failed": heard.untold_as_failed.lift,
         },
-        "holdout": {"rate": rate, "cost_per_1000": 1000.0 * rate * e.lift if e.lift is not None and e.speaks else None},
+        "holdout": {
+            "rate": rate,
+            "most": max((one.rate for one in log.drawn), default=0.0),
+            "cost_per_1000": 1000.0 * rate * e.lift if e.lift is not None and e.speaks else None,
+        },
         "recalls": {"asked": len(log.asked), "drawn": len(log.drawn)},
         "not_counted": log.not_counted,
         "since": None if first is None else datetime.fromtimestamp(first, UTC).date().isoformat(),
@@ -150,7 +154,7 @@ def _overall_words(d: Mapping[str, Any], margin: float, objective: str) -> list[
     n, of_tasks = d["with"]["n"] + d["without"]["n"], counted(d["tasks"], "task")
     basis = f"{counted(n, 'outcome')} of {of_tasks} since {d['since']}"
     if 0 < d["tasks"] < _FEW_TASKS:
-        basis += f"; for {'this task' if d['tasks'] == 1 else 'these tasks'} only"
+        basis += f" (for {'this task' if d['tasks'] == 1 else 'these tasks'} only)"
     if not d["recalls"]["drawn"]:
         unknown = "Whether the memory helps as a whole is not known: "
         if not d["recalls"]["asked"]:
@@ -174,6 +178,11 @@ def _overall_words(d: Mapping[str, Any], margin: float, objective: str) -> list[
     lines, cost = [first], d["holdout"]["cost_per_1000"]
     if cost is not None:
         lines.append(f"Measuring {'costs' if cost >= 0 else 'saves'} about {abs(cost):.0f} of 1,000 outcomes now.")
+    now, before = d["holdout"]["rate"], d["holdout"]["most"]
+    if d["verdict"] == "too early" and now < before:
+        lines.append(
+            f"Held out now: {now:.0%} of attempts, {before:.0%} before; Memory(holdout={before:g}) tells sooner."
+        )
     if certain := d["not_counted"]["certain"] + d["not_counted"]["frozen"]:
         lines.append(f"Not by chance, and not counted: {counted(certain, 'receipt')}.")
     return lines

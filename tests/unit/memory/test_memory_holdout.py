@@ -328,3 +328,13 @@ def test_receipts_of_old_stores_whose_seed_repeats_are_left_out():
     d = memory.lift("item").to_dict()
     assert d["not_counted"]["repeated_seed"] == 30 and "30 receipts drew from a repeated seed" in d["words"]
     assert 0 < sum(r["with"]["n"] + r["without"]["n"] for r in d["items"]) < rows
+
+
+def test_an_open_question_with_less_held_out_than_before_is_said(tmp_path):
+    for share in (0.5, 0.02):
+        with Memory(tmp_path / "a.db", embedder="hash", holdout=share) as memory:
+            memory.remember(TASK, "answer")
+            for number in range(40):
+                memory.settle(memory.recall(TASK), float(number % 2))
+            said = str(memory.lift())
+    assert "Held out now: 2% of attempts, 50% before; Memory(holdout=0.5)" in said
