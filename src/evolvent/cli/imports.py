@@ -116,12 +116,7 @@ def imported(
             say(dump(data))
             return
         _tell(live, counts, repairs, names, f"{count(len(files), 'file')} → {out}")
-        if options.outcomes and (strange := len(options.outcomes.keys() - keys)):
-            live.note(f"! {count(strange, 'outcome')} of attempts that are not in these files (--outcomes)")
-        if counts["attempts with an outcome"]:
-            live.note(f"next: evolvent credit {out} --rule step_leave_one_out")
-        else:
-            live.note("! no attempt has an outcome, so none earns credit: tell them with --outcomes FILE.jsonl")
+        _tell_outcomes(live, counts, len(options.outcomes.keys() - keys), out)
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -262,6 +257,15 @@ def _tell(live: Live, counts: Counter[str], repairs: Repairs, names: Sequence[st
             live.note(f"! 0 of {steps} decisions have text: credit by step works, `memory learn` has nothing to learn")
     for name in names[:10]:
         live.note(f"! {name} is known with another content: left as it is (--replace)")
+
+
+def _tell_outcomes(live: Live, counts: Counter[str], strange: int, out: Path) -> None:
+    if strange:
+        live.note(f"! {count(strange, 'outcome')} of attempts that are not in these files (--outcomes)")
+    if counts["attempts with an outcome"]:
+        live.note(f"next: evolvent credit {out} --rule step_leave_one_out")
+    else:
+        live.note("! no attempt has an outcome, so none earns credit: tell them with --outcomes FILE.jsonl")
 
 
 def _main(arguments: Sequence[str]) -> None:

@@ -22,7 +22,9 @@ _MOST = 40  # rows in a picture
 def lift(
     store: Where,
     *,
-    by: Annotated[By | None, arg(help="also of each of these.")] = None,
+    by: Annotated[
+        By | None, arg(help="also the lift of each: note (item), its source or kind, week, stage, scope.")
+    ] = None,
     objective: str = "success",
     since: str = "",
     html: Path | None = None,
@@ -32,7 +34,7 @@ def lift(
     """Whether a memory helps, from attempts that chance held out (Memory(holdout=True)), with an interval.
 
     Args:
-        objective: which outcomes.
+        objective: name of the outcome that is compared.
         since: only recalls from then on (2026-11-20, 2026-11-20T18:30).
         html: also write a page to this file.
     """

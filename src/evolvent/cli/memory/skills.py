@@ -34,9 +34,9 @@ def skills(
         folder: where the skills are, a folder each.
         store: memory (file, or postgresql://…); import makes it where there is none.
         kinds: of memories to export; default: all.
-        most: lessons of a skill.
+        most: lessons in one skill at most.
         least_outcomes: export what has at least so many outcomes.
-        source: who says so, of what is imported.
+        source: who vouches for what is imported.
     """
     with Live(plain=True) as live:
         if action == "import":
