@@ -139,8 +139,14 @@ def blame(
             parts += trial.measured(pairs[:room], level, budget)
     except KeyboardInterrupt:
         parts, stopped = parts or trial.parts(singles, level), True
-    causes = tuple(dict.fromkeys(id_ for part in parts if part.named for id_ in part.ids))
+    causes = _causes([part.ids for part in parts if part.named])
     return Blame(receipt, tuple(parts), causes, _descendants(memory, causes), trial.attempts, True, untried, stopped)
+
+
+def _causes(named: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The memories of what is named; where several pairs are that share a memory, that one mends them all."""
+    shared = set(named[0]).intersection(*named) if len(named) > 1 else set[str]()
+    return tuple(dict.fromkeys(id_ for ids in named for id_ in ids if not shared or id_ in shared))
 
 
 def _seeded(attempt: Attempt) -> bool:
@@ -251,8 +257,7 @@ def _verdict(b: Blame) -> str:
     if not b.causes:
         nothing = "no memory is shown to have caused it"
         return nothing.capitalize() + (" (interrupted)." if b.stopped else ".")
-    pairs = [" and ".join(part.ids) for part in b.parts if part.named]
-    return f"Named as a cause: {', '.join(pairs)}."
+    return f"Named as a cause: {' and '.join(b.causes)}."
 
 
 def _line(part: Part) -> str:

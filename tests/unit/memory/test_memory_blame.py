@@ -12,7 +12,7 @@ import pytest
 from evolvent import Memory
 from evolvent.cli import main
 from evolvent.core.errors import BadInput
-from evolvent.memory.blame import blame
+from evolvent.memory.blame import _causes, blame
 
 TASK = "How do I restart the payment service?"
 
@@ -60,6 +60,20 @@ def test_what_was_planted_is_named_and_nothing_else(tmp_path, bad, causes, seed)
         assert set(found.causes) == {ids[body] for body in causes}, str(found)
         assert found.attempts <= 400 and found.repeated and json.loads(json.dumps(found.to_dict()))
         assert [(i.id, i.value, i.status) for i in memory.items()] == before
+
+
+@pytest.mark.parametrize(
+    ("named", "causes"),
+    [
+        ([], ()),
+        ([("m1",), ("m3",)], ("m1", "m3")),
+        ([("m1", "m2")], ("m1", "m2")),
+        ([("m1", "m2"), ("m2", "m3"), ("m2", "m4")], ("m2",)),
+        ([("m1", "m2"), ("m3", "m4")], ("m1", "m2", "m3", "m4")),
+    ],
+)
+def test_a_memory_in_all_pairs_that_mend_it_is_the_cause(named, causes):
+    assert _causes(named) == causes
 
 
 def test_one_poisoned_note_of_three_costs_few_attempts(tmp_path):
