@@ -83,24 +83,25 @@ def world(planted: str, agent: str, budget: int) -> dict:
 def table(data: dict) -> str:
     """The table of the page."""
     lines = [
-        "| planted | success without and with the harm | attempts allowed | all of it named | something else named | "
-        "attempts used |",
+        "| planted | success, with the harm | allowed | all named | something else | attempts |",
         "|---|---|---|---|---|---|",
     ]
     for row in data["rows"]:
         good, bad = row["success"]
-        named = "–" if row["planted"] == "none" else share(row["named"], row["stores"])
-        lines.append(
-            f"| {row['planted']} | {good:g}, {bad:g} | {row['budget']} | {named} | "
-            f"{share(row['false'], row['stores'])} | {row['attempts']:.0f} |"
-        )
+        if row["planted"] != "none":
+            lines.append(
+                f"| {row['planted']} | {good:g}, {bad:g} | {row['budget']} | {share(row['named'], row['stores'])} | "
+                f"{share(row['false'], row['stores'])} | {row['attempts']:.0f} |"
+            )
+    nothing = [row for row in data["rows"] if row["planted"] == "none"]
     commit = (data["commit"] or {"id": "unknown"})["id"]
     return "\n".join(
         [
             "",
             *lines,
             "",
-            f"{STORES} stores a row, shares with 95 % intervals. `{data['command']}`, commit {commit[:8]}; "
+            f"Where nothing was planted, something was named in {sum(row['false'] for row in nothing)} of "
+            f"{sum(row['stores'] for row in nothing)} stores. {STORES} stores a row, shares with 95 % intervals. `{data['command']}`, commit {commit[:8]}; "
             "[rows](../benchmarks/results/memory_blame.json).",
             "",
         ]
