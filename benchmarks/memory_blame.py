@@ -101,7 +101,8 @@ def table(data: dict) -> str:
             *lines,
             "",
             f"Where nothing was planted, something was named in {sum(row['false'] for row in nothing)} of "
-            f"{sum(row['stores'] for row in nothing)} stores. {STORES} stores a row, shares with 95 % intervals. `{data['command']}`, commit {commit[:8]}; "
+            f"{sum(row['stores'] for row in nothing)} stores. {STORES} stores a row, shares with 95 % intervals. "
+            f"`{data['command']}`, commit {commit[:8]}; "
             "[rows](../benchmarks/results/memory_blame.json).",
             "",
         ]
