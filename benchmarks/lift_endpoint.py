@@ -49,9 +49,9 @@ def main() -> None:
             print(f"{number + 1}/{len(order)} {'right' if ok else 'wrong'}{' (held out)' * held}", flush=True)
         found = memory.lift()
         print(found)
-        weekly = {"overall": found.to_dict(), "items": memory.lift("item").to_dict()["items"]}
+        measured = {"overall": found.to_dict(), "items": memory.lift("item").to_dict()["items"]}
     command = f"python benchmarks/lift_endpoint.py --model {a.model} --seed {a.seed}"
-    write_atomic(Path(a.out), dump({"command": command, "seed": a.seed, **weekly, **provenance()}, indent=1) + "\n")
+    write_atomic(Path(a.out), dump({"command": command, "seed": a.seed, **measured, **provenance()}, indent=1) + "\n")
 
 
 def serving(path: str) -> xllamacpp.Server:

@@ -16,7 +16,7 @@ from evolvent.runs.memory.run import MemoryConfig, Plan, memory_system
 
 PAPER = "control"
 LEVELS = ()
-STATUS = "tested"
+STATUS = "lightly tested"
 ROOM = Plan(memory_chars=9000)  # some 3,000 tokens, beside the question and the answer in a context of 4,096
 
 
