@@ -16,8 +16,8 @@ from evolvent.memory import lift as arms
 from evolvent.memory.bank import Bank
 from evolvent.memory.effects import Asked, Log, Telling, verdict
 from evolvent.memory.items import memory_id
-from evolvent.memory.maintenance.when import time_of
 from evolvent.memory.text import among_words, clean_word, counted, finite
+from evolvent.memory.times import time_of
 
 By = Literal["item", "source", "kind", "scope", "stage", "week"]
 _FEW_TASKS = 10

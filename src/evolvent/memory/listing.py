@@ -6,7 +6,7 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date
 from typing import Any, get_args
 
 import numpy as np
@@ -17,11 +17,11 @@ from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.find import find
 from evolvent.memory.health import MAIN_STAGE, STATUS
 from evolvent.memory.items import Item, Order, Receipt, Trace, memory_id, receipt_id
-from evolvent.memory.maintenance.when import time_of
 from evolvent.memory.metadata import Filter, parse
 from evolvent.memory.rule import least_step
 from evolvent.memory.store.engine import marks
 from evolvent.memory.text import among_words, clean_word, flag, listed, whole
+from evolvent.memory.times import time_of
 
 _PIECE = 500
 _STATUSES = ("active", "expired", "archived", "quarantined", "superseded", "erased")
@@ -128,7 +128,7 @@ class Listing:
         *,
         settled: bool | None = None,
         stage: str | None = None,
-        before: datetime | str | float | None = None,
+        before: date | str | float | None = None,
         filter: Filter | None = None,
         limit: int | None = None,
         after: str | None = None,
@@ -138,7 +138,7 @@ class Listing:
         Args:
             settled: with a valid outcome, or (False) without; None: both.
             stage: of this stage.
-            before: written before a time (``datetime``, ISO text, seconds since 1970).
+            before: written before a time (``datetime``, ``date``, ISO text, seconds since 1970; without a zone: local).
             filter: that handed out a memory whose metadata hold this.
             limit: at most so many.
             after: only those behind this one.
@@ -162,7 +162,7 @@ class Listing:
         self,
         *,
         stage: str | None = None,
-        before: datetime | str | float | None = None,
+        before: date | str | float | None = None,
         filter: Filter | None = None,
         limit: int | None = None,
         after: str | None = None,

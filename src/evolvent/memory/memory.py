@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -285,8 +285,8 @@ class Memory(Listing, Mending):
         merge: float | None = 0.98,
         supersedes: str | None = None,
         metadata: Mapping[str, Any] | None = None,
-        expires: datetime | timedelta | float | None = None,
-        created_at: datetime | str | float | None = None,
+        expires: date | timedelta | str | float | None = None,
+        created_at: date | str | float | None = None,
     ) -> str:
         """Store an experience; returns its id, or the id of the memory that says the same already.
 
@@ -304,9 +304,10 @@ class Memory(Listing, Mending):
             supersedes: the memory that this one replaces; the old one leaves recall, its history stays.
             metadata: what to filter by: names to texts, numbers, booleans, or lists of these; 16,384 bytes of
                 JSON at most.
-            expires: from then on it is out of recall: a moment, or how long from now (``timedelta`` or seconds).
-            created_at: when it was experienced, where that was earlier (``datetime``, ISO text or seconds since 1970).
-                The order of memories and ``rollback`` go by when they were written.
+            expires: from then on it is out of recall: a ``datetime``, ``date`` or ISO text (without a zone: local), or
+                how long from now (``timedelta`` or seconds).
+            created_at: when it was experienced, where that was earlier: a ``datetime``, ``date`` or ISO text (without a
+                zone: local), or seconds since 1970. Their order and ``rollback`` go by when they were written.
 
         Raises:
             BadInput: key or body empty or not storable, unknown parent, value out of range. Nothing is written.
@@ -361,7 +362,7 @@ class Memory(Listing, Mending):
         by: effect_report.By | None = None,
         *,
         objective: str = "success",
-        since: datetime | str | float | None = None,
+        since: date | str | float | None = None,
         alpha: float = 0.05,
         margin: float = 0.05,
         level: float = 0.1,

@@ -19,7 +19,7 @@ import threading
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -28,6 +28,7 @@ from evolvent.core.errors import BadInput
 from evolvent.memory.secrets import mask_field
 from evolvent.memory.store.engine import Store
 from evolvent.memory.text import clean_text, clean_word
+from evolvent.memory.times import time_of
 
 MAX_BYTES = 16_384  # of the JSON of one memory, as UTF-8
 Scalar: TypeAlias = str | int | float | bool
@@ -86,21 +87,25 @@ def _scalar(name: str, value: Any, where: str, mask: bool) -> Scalar:
     raise BadInput(f"field {name!r} cannot be stored", got=value, expected=expected, where=where, code="bad_metadata")
 
 
-def expiry(expires: datetime | timedelta | float | None, now: float) -> float | None:
+def expiry(expires: date | timedelta | str | float | None, now: float) -> float | None:
     """Seconds since 1970 from which on a memory is out of recall.
 
     Args:
-        expires: a moment (without a zone: local), or how long from now: a ``timedelta`` or seconds.
+        expires: a moment (``times.time_of``), or how long from now: a ``timedelta`` or seconds.
         now: seconds since 1970.
     """
     if expires is None:
         return None
-    if isinstance(expires, datetime):
-        with suppress(ValueError, OverflowError, OSError):  # local time has no moment for the first and last days
-            return expires.timestamp()
+    if isinstance(expires, date | str):
+        with suppress(BadInput):  # local time has no moment for the first and last days
+            return time_of(expires, "remember(expires=…)").timestamp()
     seconds = expires.total_seconds() if isinstance(expires, timedelta) else expires
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0.0 <= seconds < 1e11:
-        expected = "a datetime, a timedelta or seconds >= 0 from now"
+    if (
+        isinstance(seconds, bool)
+        or not isinstance(seconds, int | float | np.integer | np.floating)
+        or not 0.0 <= seconds < 1e11
+    ):
+        expected = "a datetime, a date, ISO text, a timedelta or seconds >= 0 from now"
         raise BadInput("not an expiry", got=expires, expected=expected, where="remember(expires=…)", code="bad_expiry")
     return now + float(seconds)
 

@@ -15,7 +15,6 @@ from evolvent.core.errors import BadInput
 from evolvent.memory import keys
 from evolvent.memory.bank import EMB_ID, Bank
 from evolvent.memory.items import Recall, Recalled, memory_id
-from evolvent.memory.maintenance.when import time_of
 from evolvent.memory.metadata import expiry, stored
 from evolvent.memory.rule import start_value, value_bounds
 from evolvent.memory.secrets import MASK
@@ -31,6 +30,7 @@ from evolvent.memory.text import (
     finite,
     listed,
 )
+from evolvent.memory.times import time_of
 
 _log = logging.getLogger(__name__)
 POLARITIES = ("success", "failure", "mixed", "neutral")

@@ -6,9 +6,11 @@ import io
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from unittest.mock import patch
+
+import numpy as np
 
 from evolvent.memory.items import Receipt
 from evolvent.memory.maintenance import transfer
@@ -78,12 +80,24 @@ def a_memory_may_have_been_made_earlier(factory: Factory) -> None:
             at = {item.id: item.created_at for item in memory.items(order="created")}
             assert list(at) == [older, old, first] and same == old
             assert at[old] == 1589716800.0 and at[older] == 1546300800.0
+            day, noon = datetime(2020, 5, 17), datetime(2020, 5, 17, 12)  # without a zone: local
+            given: list[tuple[Any, float]] = [(0, 0.0), (1, 1.0), (np.int64(7), 7.0), (np.float32(0.5), 0.5)]
+            given += [(day.date(), day.timestamp()), (day.date().isoformat(), day.timestamp())]
+            given += [(noon, noon.timestamp()), (noon.replace(tzinfo=timezone(timedelta(hours=9))), 1589684400.0)]
+            for n, (when, seconds) in enumerate(given):
+                assert memory.get(memory.remember(f"task {n}", f"at {n}", created_at=when)).created_at == seconds
             bad: list[Any] = [time.time() + 9, "soon", True, float("nan"), datetime.now() + timedelta(days=1)]
+            bad += [timedelta(days=1), b"2020", 1.7e12, datetime.min]
             for when in bad:
                 with refused(f"created_at={when}"):
                     memory.remember("task four", "four", created_at=when)
             memory.rollback(time.time() - 50, "back to before the import")
         assert [item.id for item in memory.items()] == [first] and verify(memory) == []
+        for when in (datetime(2099, 1, 2).date(), "2099-01-02", datetime(2099, 1, 2)):
+            id_ = memory.remember(f"until {when!r}", "five", merge=None, expires=when)
+            assert memory.get(id_).expires_at == datetime(2099, 1, 2).timestamp()
+        with refused("expires"):
+            memory.remember("task five", "five", expires="soon")
 
 
 def receipts_are_listed_until_their_outcome_comes(factory: Factory) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -75,8 +75,8 @@ class Mending:
 
         return perform(self.bank, "restore", _named(named), reason, change, dry_run)
 
-    def rollback(self, to: Recall | str | datetime | float, reason: str, *, dry_run: bool = False) -> Mended:
-        """Back to what a receipt saw, or to a time (``datetime``, ISO text, seconds since 1970).
+    def rollback(self, to: Recall | str | date | float, reason: str, *, dry_run: bool = False) -> Mended:
+        """Back to what a receipt saw, or to a time (``datetime``, ``date``, ISO text, seconds since 1970).
 
         Memories made later are archived (those in quarantine stay there). Value events written later are voided, and
         values rebuilt from the others. Memories that were superseded or archived later are put back; what is in

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date
 
-from evolvent.core.errors import BadInput
+import numpy as np
+
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recall, receipt_id
 from evolvent.memory.replay import Point
+from evolvent.memory.times import time_of, unknown
 
 _FIRST_S = 1e9  # of 2001: a smaller number is none of a time when there was a memory, but of a receipt
 
 
-def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
-    """A moment from a receipt ("r12" or the Recall), a time in ISO format, a ``datetime`` or seconds since 1970.
+def moment(bank: Bank, to: Recall | str | date | float) -> Point:
+    """A moment from a receipt ("r12" or the Recall), or a time (``times.time_of``).
 
-    A receipt means what it saw, before anything it led to. A time without a zone is local.
+    A receipt means what it saw, before anything it led to.
 
     Raises:
         BadInput: neither, or a receipt of another scope.
@@ -29,7 +31,9 @@ def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
         )
         assert row is not None
         return Point(receipt_id(number), *row)
-    at = time_of(to, "rollback")
+    if isinstance(to, int | float | np.integer | np.floating) and to < _FIRST_S:
+        raise unknown(to, "rollback", receipt=True)
+    at = time_of(to, "rollback", receipt=True)
     asked = "SELECT coalesce(max({}), 0) FROM {} WHERE created_at <= ?"
     newest = [
         # a memory that was given an earlier time was there from when that was written down
@@ -44,27 +48,3 @@ def moment(bank: Bank, to: Recall | str | datetime | float) -> Point:
         ),
     ]
     return Point(at.isoformat(" ", "seconds"), *(row[0] if row else 0 for row in newest))
-
-
-def time_of(to: object, where: str) -> datetime:
-    """A time in ISO format, a ``datetime`` or seconds since 1970, with its zone (local where it has none).
-
-    Raises:
-        BadInput: none of these.
-    """
-    try:
-        if isinstance(to, datetime):
-            return to.astimezone()
-        if isinstance(to, int | float) and not isinstance(to, bool) and to >= _FIRST_S:
-            return datetime.fromtimestamp(to).astimezone()
-        if isinstance(to, str):
-            return datetime.fromisoformat(to).astimezone()
-    except (ValueError, OverflowError, OSError) as error:
-        raise _unknown(to, where) from error
-    raise _unknown(to, where)
-
-
-def _unknown(to: object, where: str) -> BadInput:
-    expected = "a time, e.g. '2026-11-20', '2026-11-20T18:30' or 1.79e9 (seconds)"
-    expected = f"a receipt, e.g. 'r12', or {expected}" if where == "rollback" else expected
-    return BadInput("not a moment", got=to, expected=expected, where=where, code="not_a_moment")
