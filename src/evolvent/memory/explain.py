@@ -252,29 +252,21 @@ def _cosines(store: Store, number: int, query: int | None) -> dict[int, float]:
 
 def _recall_text(d: dict[str, Any], span: float) -> str:
     flags = "".join(f", {name}" for name in ("frozen", "is_test", "explored") if d[name])
-    gate = unescape(d["params"])["gate"]
-    passed = f"{d['n_pool']} passed the gate {gate:g}" if gate > -1 else f"{d['n_pool']} were candidates"
     lines = [
         f"{d['id']} ({d['policy']}, stage {d['stage']}{flags})",
         f"  task  {short(d['query'])}",
-        f"  looked at {counted(d['n_scanned'], 'key')}, {passed}",
+        f"  looked at {counted(d['n_scanned'], 'key')}, {_candidates(d)}",
     ]
     if d["held_out"]:
         lines.append(
             f"  held out by chance ({d['holdout']:g}): nothing was handed out, to measure what the memory adds"
         )
-    hide = unescape(d["params"]).get("hide", 0.0)  # of the best score
-    least = hide * max((c["score"] for c in d["pool"]), default=0.0)
+    fates = _fates(d)
     for c in d["pool"]:
-        fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped" if c["selected"] else "not selected"
-        if d["held_out"] and c["selected"]:
-            fate = "held out"
-        if hide > 0.0 and fate == "not selected" and c["score"] < least:
-            fate = f"hidden: promises under {hide:.0%} of the best"
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
         value = in_units(c["value"], span, 2)
         numbers = f"{near}relevant {c['relevance']:.2f}  value {value} (n {c['n']})  score {c['score']:+.2f}"
-        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fate}  {short(c['key'], 50)}")
+        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fates[c['id']]}  {short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
         weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
@@ -285,6 +277,39 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
         voided = "" if c["counts"] else " (voided)"
         lines.append(f"    {c['id']} {c['rule']}: {_move(c['q_before'], c['q_after'], span)}{voided}")
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
+
+
+def _candidates(d: dict[str, Any]) -> str:
+    """How many memories came into question, and what bounded their number."""
+    params, n = unescape(d["params"]), d["n_pool"]
+    above = f" above the gate {params['gate']:g}" if params["gate"] > -1 else ""
+    if n >= params["pool"] and any(c["similarity"] is not None for c in d["pool"]):
+        return f"the nearest {n}{above} were candidates"
+    return f"{n} passed the gate {params['gate']:g}" if above else f"{n} were candidates"
+
+
+def _fates(d: dict[str, Any]) -> dict[str, str]:
+    """What became of each candidate, and by which rule."""
+    hide = unescape(d["params"]).get("hide", 0.0)  # of the best score
+    best = max((c["score"] for c in d["pool"]), default=0.0)
+    least = min((c["score"] for c in d["pool"] if c["selected"]), default=None)
+    k = sum(c["selected"] for c in d["pool"])
+    found: dict[str, str] = {}
+    for c in d["pool"]:
+        if c["selected"]:
+            fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped"
+            fate = "held out" if d["held_out"] else fate
+        elif hide > 0.0 and c["score"] < hide * best:
+            fate = f"hidden: promises under {hide:.0%} of the best"
+        elif d["explored"]:
+            fate = f"not selected: {k} of {len(d['pool'])} were drawn by chance, to explore"
+        elif least is not None and c["score"] <= least:
+            more = "promised more" if c["score"] < least else "promised as much or more and came first"
+            fate = f"not selected: k={k}, {counted(k, 'other')} {more}"
+        else:
+            fate = "not selected"  # by a rule of one's own
+        found[c["id"]] = fate
+    return found
 
 
 def _move(before: float, after: float, span: float) -> str:

@@ -212,7 +212,34 @@ def test_a_rule_that_hides_nothing_says_so_of_nothing(policy):
         for i in range(5):
             memory.remember(f"reset the router {i}", f"hold button {i}", merge=None)
         text = str(memory.explain(memory.recall("reset the router", k=2)))
-        assert "not selected" in text and "hidden" not in text
+        assert text.count("not selected: k=2, 2 others promised") == 3 and "hidden" not in text
+
+
+@pytest.mark.parametrize(
+    ("k", "policy", "said"),
+    [
+        (1, preset("memlift"), {"not selected: k=1, 1 other promised more": 4, "hidden: promises under 20%": 1}),
+        (3, preset("memlift", hide=0.0), {"k=3, 3 others promised more": 1, "as much or more and came first": 2}),
+        (2, preset("memq", epsilon=1.0), {"not selected: 2 of 6 were drawn by chance, to explore": 4}),
+    ],
+)
+def test_what_is_not_selected_is_told_the_rule(k, policy, said):
+    with Memory(policy=policy, embedder="hash") as memory:
+        for where in ("red", "blue", "green", "old", "new", "old old new"):
+            memory.remember(f"pump in the {where} hall", f"valve {where}", merge=None)
+        text = str(memory.explain(memory.recall("pump in the red hall", k=k)))
+        assert {part: text.count(part) for part in said} == said, text
+
+
+@pytest.mark.parametrize(("n", "gate", "said"), [(4, 0.0, "4 passed the gate 0"), (4, -1.0, "4 were candidates")])
+@pytest.mark.parametrize("policy", ["memlift", "memq"])
+def test_the_bound_of_the_pool_is_told(n, gate, said, policy):
+    for notes in (n, 12):
+        with Memory(policy=preset(policy, gate=gate), embedder="hash") as memory:
+            for i in range(notes):
+                memory.remember(f"pump {i} of the hall", f"valve {i}", merge=None)
+            text = str(memory.explain(memory.recall("pump of the hall")))
+            assert (said if notes == n else "the nearest 10") in text, text
 
 
 @pytest.mark.parametrize("q_init", ["low", -1.0, 2.0])
