@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
 from evolvent.core.strict_json import unescape
 from evolvent.formulas.effect import estimate
 from evolvent.memory import effects, events, keys, lift, replay
@@ -44,6 +45,9 @@ def explain(bank: Bank, subject: Recall | Recalled | Item | str) -> Explanation:
     """The ledger of a memory ("m3", or an item of it) or of a receipt ("r7" or the Recall)."""
     if isinstance(subject, Item | Recalled) or (isinstance(subject, str) and subject.startswith("m")):
         return of_memory(bank, bank.memory_seq(subject, "explain"))
+    if isinstance(subject, str) and not subject.startswith("r"):
+        expected = "a memory, e.g. 'm12', or a receipt, e.g. 'r12'"
+        raise BadInput("not an id", got=subject, expected=expected, where="explain", code="not_an_id")
     return of_recall(bank, bank.receipt_seq(subject, "explain"))
 
 
@@ -297,7 +301,7 @@ def _fates(d: dict[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for c in d["pool"]:
         if c["selected"]:
-            fate = "shown" if c["shown"] else "left out" if c["omitted"] else "dropped"
+            fate = "shown" if c["shown"] else _left_out(c["propensity"]) if c["omitted"] else "dropped"
             fate = "held out" if d["held_out"] else fate
         elif hide > 0.0 and c["score"] < hide * best:
             fate = f"hidden: promises under {hide:.0%} of the best"
@@ -310,6 +314,13 @@ def _fates(d: dict[str, Any]) -> dict[str, str]:
             fate = "not selected"  # by a rule of one's own
         found[c["id"]] = fate
     return found
+
+
+def _left_out(propensity: float) -> str:
+    """Why a memory was left out that was handed out with this probability."""
+    if propensity <= 0.5:  # nothing is measured as often as not: ``recall`` has the same bound
+        return f"withheld ({1.0 - propensity:.2g}): outcomes speak against it"
+    return f"left out by chance ({1.0 - propensity:.2g}), to measure what it adds"
 
 
 def _move(before: float, after: float, span: float) -> str:

@@ -69,6 +69,11 @@ def stored(metadata: Mapping[str, Any] | None, where: str = "remember(metadata=â
     return text
 
 
+def _plain(value: Any) -> Any:
+    """A number or truth value of numpy as Python's."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
 def _value(name: str, value: Any, where: str, mask: bool) -> Any:
     if isinstance(value, list | tuple):
         return [_scalar(name, each, where, mask) for each in value]
@@ -76,6 +81,7 @@ def _value(name: str, value: Any, where: str, mask: bool) -> Any:
 
 
 def _scalar(name: str, value: Any, where: str, mask: bool) -> Scalar:
+    value = _plain(value)
     if isinstance(value, str):
         text = clean_text(value, what=f"field {name!r}", where=where, limit=MAX_BYTES, empty=True, mask=mask)
         return mask_field(name, text) if mask else text
@@ -187,6 +193,7 @@ def _advice(name: str) -> str:
 
 def _operand(name: str, op: str, operand: Any, where: str) -> Any:
     many = isinstance(operand, Sequence | set | frozenset) and not isinstance(operand, str | bytes)
+    operand = [_plain(each) for each in operand] if many else _plain(operand)
     plain = _OPPOSITE.get(op, op)
     fits = {
         "exists": isinstance(operand, bool),

@@ -157,7 +157,7 @@ def _out_of_place(m: Memory, r: Recall, a: str, old: str, gone: str) -> dict[str
             lambda: m.restore([gone], "why"),
         ],
         "not_a_moment": [lambda: m.rollback("yesterday", "why")],
-        "not_an_id": [lambda: m.get("7"), lambda: m.settle("m1", 1.0)],
+        "not_an_id": [lambda: m.get("7"), lambda: m.settle("m1", 1.0), lambda: m.explain("x")],
         "unknown_memory": [lambda: m.get("m99"), lambda: m.remember("k", "b", parents=["m99"])],
         "unknown_receipt": [lambda: m.settle("r99", 1.0)],
         "unknown_scope": [lambda: drop_scope(m.bank.store, "nobody", "why")],

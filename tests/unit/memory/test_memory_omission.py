@@ -67,6 +67,11 @@ def test_what_is_measured_to_harm_is_withheld():
             memory.settle(recall, 0.5 + 0.1 * (number % 3) - 0.5 * (bad in recall.ids))
         assert memory.recall("task", frozen=True).ids == [good]
         recalls = [memory.recall("task") for _ in range(100)]
+        text = "".join(str(memory.explain(r)) for r in [*recalls, memory.recall("task", frozen=True)])
+        assert "withheld (0.9): outcomes speak against it" in text and "withheld (1)" in text
+        assert "left out by chance (0.3), to measure what it adds" in "".join(
+            str(memory.explain(f"r{i}")) for i in range(2, 60)
+        )
         assert sum(bad in r.ids for r in recalls) < 30
         assert [row["id"] for row in audit(memory)["harmful"]["worst"]] == [bad]
 

@@ -181,6 +181,22 @@ def test_numbers_beyond_a_float_are_compared_or_refused():
             Memory(embedder="hash:32", reward_range=(lo, hi))
 
 
+def test_numbers_of_numpy_are_numbers():
+    with Memory(policy="rag", embedder="hash:32") as memory:
+        given = {"n": np.int64(3), "x": np.float32(0.5), "yes": np.bool_(True), "tags": [np.int8(1), "a"]}
+        id_ = memory.remember("a", "b", metadata=given)
+        assert memory.get(id_).metadata == {"n": 3, "x": 0.5, "yes": True, "tags": [1, "a"]}
+        for asked in (
+            {"n": np.int64(3)},
+            {"n": {"in": [np.int8(3)]}},
+            {"x": {">": np.float64(0.4)}},
+            {"yes": np.True_},
+        ):
+            assert memory.count(filter=asked) == 1, asked
+        with pytest.raises(BadInput, match="cannot be stored"):
+            memory.remember("a", "c", metadata={"x": np.float64("nan")})
+
+
 def test_a_text_is_no_truth_value():
     with Memory(policy="memrl", embedder="hash:32") as memory:
         memory.remember("a", "b")
