@@ -353,6 +353,43 @@ USER, OTHER = {"role": "user", "content": "2 + 2 ="}, {"role": "system", "conten
 FOUR, FIVE = ({"role": "assistant", "content": str(n)} for n in (4, 5))
 
 
+def in_parts(message):
+    return {**message, "content": [{"type": "text", "text": text} for text in ("", message["content"])]}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "chosen", "rejected"),
+    [
+        ("Q: two and two?\nA:", " four", " five"),  # neither inside a word, nor behind its space
+        ("Q: two and two?\nA:", " four", " four or five"),
+        ("\n\nHuman: hi\n\nAssistant: ho\n\nHuman: 2 + 2\n\nAssistant:", " It is 4.", " I would say 5."),
+    ],
+)
+def test_texts_may_hold_their_prompt(tmp_path, prompt, chosen, rejected):
+    line = {"chosen": prompt + chosen, "rejected": prompt + rejected, "score_chosen": 9.0}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(line) + "\n")
+    pairs = find_pairs(str(tmp_path / "pairs.jsonl"))
+    assert pairs is not None and pairs.texts == ((1, dict(zip(FIELDS, (prompt, chosen, rejected), strict=True))),)
+
+
+@pytest.mark.parametrize("style", ["plain", "chat"])
+def test_the_end_of_a_preferred_answer_becomes_likelier(folder, tmp_path, style):
+    pairs = write_pairs(tmp_path / "pairs.jsonl", end="")
+    found, before = find_pairs(pairs), language.load(folder)
+    assert found is not None
+    start(
+        "dpo",
+        settings("dpo", folder, updates=8, env=SUM, pairs=pairs, prompts=4, plan={"style": style}),
+        tmp_path / "a",
+    )
+    after = language.load(str(tmp_path / "a" / "model"))
+    groups = read_pairs(found, before, chat=style == "chat", stop=("\n",))
+    rows = [Row(chosen.context_ids(0), chosen.token_ids) for chosen, _ in groups]
+    with torch.no_grad():
+        ends = [[float(model.logprobs([row]).logp_K[-1]) for row in rows] for model in (before, after)]
+    assert np.mean(ends[1]) > np.mean(ends[0]), ends
+
+
 @pytest.mark.parametrize("template", [tiny_language.TEMPLATE, tiny_language.THINKING])
 @pytest.mark.parametrize(
     ("line", "before"),
@@ -363,6 +400,7 @@ FOUR, FIVE = ({"role": "assistant", "content": str(n)} for n in (4, 5))
         ({"prompt": "2 + 2 =", "chosen": [USER, FOUR], "rejected": [USER, FIVE]}, [USER]),
         ({"prompt": "2 + 2 =", "chosen": [FOUR], "rejected": [FIVE]}, [USER]),
         ({"prompt": [USER, FIVE, USER], "chosen": [FOUR], "rejected": [FIVE]}, [USER, FIVE, USER]),
+        ({name: [in_parts(said)] for name, said in zip(FIELDS, (USER, FOUR, FIVE), strict=True)}, [USER]),
     ],
 )
 def test_pairs_of_messages_are_read_by_the_template(tmp_path, line, before, template):
@@ -383,6 +421,7 @@ def test_pairs_of_messages_are_read_by_the_template(tmp_path, line, before, temp
         {"prompt": [USER], "chosen": [USER], "rejected": [FIVE]},
         {"prompt": [USER], "chosen": [{"role": "assistant", "content": None}], "rejected": [FIVE]},
         {"prompt": [USER], "chosen": "4", "rejected": "5"},
+        {"chosen": "4", "rejected": "5"},
         {"prompt": [USER], "chosen": [], "rejected": [FIVE]},
     ],
 )

@@ -278,8 +278,11 @@ def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
 
     There each side is the answer alone, or the whole conversation; the prompt may be left out where both begin alike.
     """
+    row = {name: _in_words(row[name]) for name in FIELDS if name in row}
+    if "prompt" not in row and all(isinstance(row.get(name), str) for name in FIELDS[1:]):
+        row = _common(row)
     if all(isinstance(row.get(name), str) and row[name] for name in FIELDS):
-        return {name: row[name] for name in FIELDS}
+        return row
     prompt = row.get("prompt", [])
     prompt = [{"role": "user", "content": prompt}] if isinstance(prompt, str) and prompt else prompt
     sides: list[Any] = [row.get(name) for name in FIELDS[1:]]
@@ -288,7 +291,7 @@ def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
             "not a pair",
             got=sorted(row),
             where=where,
-            expected=f'{", ".join(FIELDS)}: texts, or lists of {{"role": …, "content": …}}',
+            expected=f'{", ".join(FIELDS)}: texts, or lists of {{"role": …, "content": text}}',
         )
     before = prompt or sides[0][:-1]
     answers = [messages[len(before) :] if messages[: len(before)] == before else messages for messages in sides]
@@ -300,6 +303,29 @@ def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
             where=where,
         )
     return {"prompt": before, **{name: one[0]["content"] for name, one in zip(FIELDS[1:], answers, strict=True)}}
+
+
+def _common(row: dict[str, Any]) -> dict[str, Any]:
+    """Texts that hold their prompt, as some data sets have them: it is what both begin with, up to a whole word."""
+    sides = [row[name] for name in FIELDS[1:]]
+    apart = (i for i, (one, other) in enumerate(zip(*sides)) if one != other)
+    same = next(apart, min(len(text) for text in sides))
+    while same and (any(text[same - 1 : same + 1].isalnum() for text in sides) or sides[0][same - 1] == " "):
+        same -= 1  # a space belongs to the word behind it
+    return {"prompt": sides[0][:same], **{name: row[name][same:] for name in FIELDS[1:]}}
+
+
+def _in_words(said: Any) -> Any:
+    """Messages whose contents are parts, with what the parts of text say; anything else as it is."""
+    if not isinstance(said, list) or not all(isinstance(one, dict) for one in said):
+        return said
+    return [{**one, "content": _joined(one.get("content"))} for one in said]
+
+
+def _joined(content: Any) -> Any:
+    parts = content if isinstance(content, list) else []
+    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    return "".join(texts) if parts and len(texts) == len(parts) else content
 
 
 def _is_said(messages: Any) -> bool:
