@@ -308,7 +308,7 @@ def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
 def _common(row: dict[str, Any]) -> dict[str, Any]:
     """Texts that hold their prompt, as some data sets have them: it is what both begin with, up to a whole word."""
     sides = [row[name] for name in FIELDS[1:]]
-    apart = (i for i, (one, other) in enumerate(zip(*sides)) if one != other)
+    apart = (i for i, (one, other) in enumerate(zip(*sides, strict=False)) if one != other)
     same = next(apart, min(len(text) for text in sides))
     while same and (any(text[same - 1 : same + 1].isalnum() for text in sides) or sides[0][same - 1] == " "):
         same -= 1  # a space belongs to the word behind it
