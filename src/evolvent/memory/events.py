@@ -156,16 +156,20 @@ def uncertainty(v: Value, reward_range: tuple[float, float], step: float = 0.0) 
 
 
 class Loaded(NamedTuple):
-    """A memory's value with what it started from: ``q_given`` when the caller chose that start."""
+    """A memory's value with what it started from: ``q_given`` when the caller chose that start.
+
+    ``key`` is the hash of its key: equal for memories under one key.
+    """
 
     value: Value
     q_init: float
     q_given: bool
     source: str
+    key: str
 
 
 _ASK = (
-    f"SELECT m.seq, m.q_init, m.q_given, m.source, {JOINED} FROM memory m LEFT JOIN value v "
+    f"SELECT m.seq, m.q_init, m.q_given, m.source, m.key_hash, {JOINED} FROM memory m LEFT JOIN value v "
     f"ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({{}})"
 )
 
@@ -177,7 +181,7 @@ def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iter
 
 def loaded(rows: Iterable[tuple]) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
-    return {row[0]: Loaded(Value(*row[4:]), row[1], bool(row[2]), row[3]) for row in rows}
+    return {row[0]: Loaded(Value(*row[5:]), row[1], bool(row[2]), row[3], row[4]) for row in rows}
 
 
 _EVENT = (

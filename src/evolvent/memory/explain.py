@@ -295,6 +295,7 @@ def _candidates(d: dict[str, Any]) -> str:
 def _fates(d: dict[str, Any]) -> dict[str, str]:
     """What became of each candidate, and by which rule."""
     hide = unescape(d["params"]).get("hide", 0.0)  # of the best score
+    outdone = unescape(d["params"]).get("outdone", 0.0)  # of another's under its key
     best = max((c["score"] for c in d["pool"]), default=0.0)
     least = min((c["score"] for c in d["pool"] if c["selected"]), default=None)
     k = sum(c["selected"] for c in d["pool"])
@@ -307,6 +308,8 @@ def _fates(d: dict[str, Any]) -> dict[str, str]:
             fate = f"hidden: promises under {hide:.0%} of the best"
         elif d["explored"]:
             fate = f"not selected: {k} of {len(d['pool'])} were drawn by chance, to explore"
+        elif outdone > 0.0 and (rivals := [r["id"] for r in d["pool"] if _outdo(r, c, outdone)]):
+            fate = f"not selected: {rivals[0]} under its key promises more"
         elif least is not None and c["score"] <= least:
             more = "promised more" if c["score"] < least else "promised as much or more and came first"
             fate = f"not selected: k={k}, {counted(k, 'other')} {more}"
@@ -321,6 +324,10 @@ def _left_out(propensity: float) -> str:
     if propensity <= 0.5:  # nothing is measured as often as not: ``recall`` has the same bound
         return f"withheld ({1.0 - propensity:.2g}): outcomes speak against it"
     return f"left out by chance ({1.0 - propensity:.2g}), to measure what it adds"
+
+
+def _outdo(rival: dict[str, Any], c: dict[str, Any], share: float) -> bool:
+    return rival["key"] == c["key"] and c["score"] < share * rival["score"]
 
 
 def _move(before: float, after: float, span: float) -> str:

@@ -77,7 +77,7 @@ def changes_by(
 
     def look(m: str) -> Loaded:
         if m not in values:
-            values[m] = Loaded(Value(known.values.get(m, start)), start, m in known.values, "")
+            values[m] = Loaded(Value(known.values.get(m, start)), start, m in known.values, "", "")
         return values[m]
 
     walk = rule_of(config).walk

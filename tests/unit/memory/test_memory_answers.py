@@ -209,7 +209,7 @@ def test_a_failure_for_want_of_the_other_note_is_not_the_used_ones_alone(reporte
 )
 def test_what_stands_behind_answers_less_for_what_the_first_was_to_have(q, used, reward, weights, span):
     lo, hi = span
-    rows = {id_: Loaded(Value(lo + (hi - lo) * share, n=9), hi, False, "self") for id_, share in enumerate(q)}
+    rows = {id_: Loaded(Value(lo + (hi - lo) * share, n=9), hi, False, "self", "") for id_, share in enumerate(q)}
     shown = [Shown(id_, True, 1.0) for id_ in rows]
     settled = Settled(lo + (hi - lo) * reward, shown, rows, {}, 0.0, dict(enumerate(used)), span)
     assert [change.weight for change in memlift.credit(memlift.Config(), settled)] == pytest.approx(weights)

@@ -32,7 +32,7 @@ def memory(request, tmp_path):
 
 
 def pool_of(relevance, history=None, span=(0.0, 1.0), rows=None, sources=None, k=2, frozen=False):
-    rows = rows or [Loaded(Value(span[1]), span[1], False, "self") for _ in relevance]
+    rows = rows or [Loaded(Value(span[1]), span[1], False, "self", "") for _ in relevance]
     ids = list(range(1, len(rows) + 1))
     q_N = np.array([row.value.q for row in rows])
     return Candidates(ids, np.array(relevance), q_N, rows, sources or {}, span, k, frozen, history or {})
@@ -85,12 +85,56 @@ def test_the_nearest_does_not_keep_what_outcomes_speak_for_out_of_reach():
         assert memlift.rank(CONFIG, pool_of((0.99, 0.99 - gap), history, k=1)).best == [1]
 
 
+# ------------------------------------------------------------------------------- two answers to one question
+def under(*keys, q=1.0):
+    return [Loaded(Value(q), q, False, "self", key) for key in keys]
+
+
+@pytest.mark.parametrize("span", [(0.0, 1.0), (-5.0, 5.0)])
+@pytest.mark.parametrize("weight", [0.5, 1.0])
+def test_an_answer_that_failed_is_not_shown_beside_another_to_the_same_question(span, weight):
+    """The next of another key takes its place; where it did not fail, or not at such tasks, nothing is left out."""
+    lo, hi = span
+    near = (1.0, 1.0, 0.98)
+
+    def best(keys, outcomes, k=2):
+        return memlift.rank(CONFIG, pool_of(near, {1: outcomes}, span, under(*keys, q=hi), k=k)).best
+
+    failed = [Past(1.0, lo, weight)]
+    assert best("aab", failed) == [1, 2]
+    assert memlift.rank(CONFIG, pool_of((0.9, 0.9, 0.88), {1: failed}, span, under(*"aab", q=hi))).best == [1, 2]
+    assert best("abb", failed, k=3) == [1, 2, 0], "under other keys"
+    assert best(("", "", ""), failed, k=3) == [1, 2, 0], "no keys are known"
+    assert best("aab", [Past(1.0, hi, weight)], k=3) == [1, 0, 2], "it succeeded"
+    assert set(best("aab", [Past(0.2, lo, weight)], k=3)) == {0, 1, 2}, "it failed at other tasks"
+
+
+def test_a_failed_answer_comes_back_when_its_rival_fails_more():
+    history = {1: [Past(1.0, 0.0, 1.0)]}
+    assert memlift.rank(CONFIG, pool_of((1.0, 1.0), history, rows=under("a", "a"))).best == [1]
+    history[2] = [Past(1.0, 0.0, 1.0)] * 2
+    assert memlift.rank(CONFIG, pool_of((1.0, 1.0), history, rows=under("a", "a"))).best[0] == 0
+
+
+def test_a_correction_stands_alone_at_its_question_and_explain_says_why(memory):
+    wrong = memory.remember("own question", "SELECT gross", source="reviewer", merge=None)
+    failed = memory.recall("own question", k=3)
+    memory.settle(failed, 0.0, action="SELECT gross")
+    right = memory.remember("own question", "SELECT net", source="reviewer", merge=None)
+    other = memory.remember("near question", "SELECT tax", source="reviewer", merge=None)
+    recall = memory.recall("own question", k=3)
+    assert set(recall.ids) == {right, other}
+    assert f"not selected: {right} under its key promises more" in str(memory.explain(recall))
+    memory.settle(recall, 1.0, action="SELECT net")
+    assert wrong not in memory.recall("own question", k=3).ids
+
+
 @pytest.mark.parametrize("gap", [0.1, 0.3, 0.6])
 @pytest.mark.parametrize("span", [(0.0, 1.0), (-5.0, 5.0)])
 def test_what_always_fails_does_not_keep_an_untried_note_far(gap, span):
     """The prior falls with the distance behind the nearest that is worth anything."""
     lo, hi = span
-    rows = [Loaded(Value(lo, n=16, sum_r=16 * lo), hi, False, "self"), Loaded(Value(hi), hi, False, "other")]
+    rows = [Loaded(Value(lo, n=16, sum_r=16 * lo), hi, False, "self", ""), Loaded(Value(hi), hi, False, "other", "")]
     pool = pool_of((0.95, 0.95 - gap), {1: [Past(0.95, lo, 1.0)] * 16}, span, rows, k=1)
     assert memlift.rank(CONFIG, pool).best == [1]
 
@@ -122,8 +166,8 @@ def test_many_recalls_at_once_are_what_they_are_one_by_one(memory):
 @pytest.mark.parametrize("other", ["untried", "tried"])
 def test_what_worked_for_long_and_fails_now_gives_way_soon(good, other):
     """An answer that changed: two failures are enough, however many successes came before."""
-    row = Loaded(Value(0.5, n=good + 2, sum_r=float(good)), 1.0, False, "self")
-    rows = [row, Loaded(Value(1.0), 1.0, False, "self")]
+    row = Loaded(Value(0.5, n=good + 2, sum_r=float(good)), 1.0, False, "self", "")
+    rows = [row, Loaded(Value(1.0), 1.0, False, "self", "")]
     history = {1: [*[Past(0.9, 0.0, 1.0)] * 2, *[Past(0.9, 1.0, 1.0)] * good][:16]}
     if other == "tried":
         history[2] = [Past(0.9, 1.0, 1.0)]
@@ -131,7 +175,7 @@ def test_what_worked_for_long_and_fails_now_gives_way_soon(good, other):
 
 
 def test_a_start_that_was_given_is_the_prior_and_not_the_record_of_the_source():
-    rows = [Loaded(Value(0.2), 0.2, True, "self"), Loaded(Value(1.0), 1.0, False, "self")]
+    rows = [Loaded(Value(0.2), 0.2, True, "self", ""), Loaded(Value(1.0), 1.0, False, "self", "")]
     pool = pool_of((0.9, 0.9), rows=rows, sources={"self": (40.0, 20.0)})
     np.testing.assert_allclose(memlift.expected(CONFIG, pool), [0.2, 24.0 / 44.0])
 
@@ -249,7 +293,7 @@ def test_a_start_that_would_starve_is_refused(q_init):
 
 
 def test_of_notes_that_promise_nothing_the_nearest_comes_first():
-    rows = [Loaded(Value(0.0), 0.0, True, "self") for _ in range(2)]
+    rows = [Loaded(Value(0.0), 0.0, True, "self", "") for _ in range(2)]
     assert memlift.rank(CONFIG, pool_of((0.9, 0.6), rows=rows)).best == [0, 1]
 
 

@@ -11,7 +11,9 @@ where the task there was another one (``s_j``: its cosine to that task), the les
 place of its source's. Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for
 ``r`` outcomes and was another one before; before the j-th it may have changed with probability ``w_j hazard``, so that
 failures of others do not look like a change of its own. The k that promise most are shown, of equals the nearest, then
-the newest; what promises less than ``hide`` of the best is not.
+the newest; what promises less than ``hide`` of the best is not. Of two answers to one question, one that failed there
+is not shown where the other promises more (less than ``outdone`` of it): a model that reads both takes either, or makes
+a third of them.
 
 ``w`` is the share of the action that it explains and none that is more like the action, if that is known (what was used
 behind the first answers for half of a failure), else 1 for the first in the prompt and ½ for the others; and of those
@@ -67,6 +69,9 @@ class Config(Policy):
     2007)."""
     hide: float = 0.2
     """What promises less than this share of the best is not shown."""
+    outdone: float = 0.8
+    """What has failed at the task of its key, and promises there less than this share of another under the key, is not
+    shown."""
     strength: float = 4.0
     """Weight of a start at ``q_init`` beside the track record of a source, as a number of tried memories, and of that
     beside a memory's own outcomes, as a number of them."""
@@ -82,7 +87,7 @@ class Config(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within(self, 0.0, 1.0, "hazard", "hide", "alpha", "omit", "omit_harmful")
+        within(self, 0.0, 1.0, "hazard", "hide", "outdone", "alpha", "omit", "omit_harmful")
         within(self, 0.0, np.inf, "prior_n0", "length", "omit_n0", "strength", inside=True)
         for name, why in (("omit", "shows"), ("omit_harmful", "shows"), ("hazard", "remembers")):
             if getattr(self, name) >= 1.0:
@@ -100,7 +105,9 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     """By expected success, of equals the nearest, then the newest; says with what probability each is left out."""
     lo, hi = pool.reward_range
     share_N = np.round(expected(config, pool), _DIGITS)
-    order = sorted(range(len(share_N)), key=lambda i: (-share_N[i], -pool.relevance[i], -pool.ids[i]))[: pool.k]
+    order = sorted(range(len(share_N)), key=lambda i: (-share_N[i], -pool.relevance[i], -pool.ids[i]))
+    outdone = _outdone(config, pool)
+    order = [i for i in order if i not in outdone][: pool.k]
     best = [i for i in order if share_N[i] >= config.hide * share_N[order[0]]]
     harmful = frozenset(i for i, row in enumerate(pool.rows) if lift.harms(row.value.arms, pool.reward_range))
     withheld = 1.0 if pool.frozen else config.omit_harmful
@@ -122,32 +129,63 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     )
 
 
+def _outdone(config: Config, pool: Candidates) -> set[int]:
+    """Rows that failed at the task of their own key, where another row under that key promises more."""
+    under: dict[str, list[int]] = {}
+    for i, row in enumerate(pool.rows):
+        under.setdefault(row.key, []).append(i)
+    found = set[int]()
+    for key, rows in under.items():
+        if not key or len(rows) < 2:
+            continue
+        at_key = {i: _promise(config, pool, i, 1.0, 1.0) for i in rows}
+        best = max(at_key.values())
+        found |= {i for i in rows if at_key[i] < config.outdone * best and _failed(config, pool, i)}
+    return found
+
+
+def _failed(config: Config, pool: Candidates, i: int) -> bool:
+    """Whether more of its outcomes at the task of its key were failures, and they are at least one of a note behind."""
+    lo, hi = pool.reward_range
+    past, length = pool.history.get(pool.ids[i], ()), _length(config)
+    counts = [p.weight * math.exp(-abs(p.relevance - 1.0) / length) for p in past]
+    won = sum(c * (p.reward - lo) / (hi - lo) for c, p in zip(counts, past, strict=True))
+    return sum(counts) >= lift.BEHIND_WEIGHT and won < sum(counts) / 2.0
+
+
+def _length(config: Config) -> float:
+    """The length in units of relevance."""
+    return config.length * (1.0 - max(0.0, config.gate or 0.0))
+
+
 def expected(config: Config, pool: Candidates) -> np.ndarray:
     """Expected success of showing each candidate, as a share of the reward range: float64 ``[N]``."""
-    lo, hi = pool.reward_range
-    length = config.length * (1.0 - max(0.0, config.gate or 0.0))
-    start = (start_value(config, pool.reward_range) - lo) / (hi - lo)
     leads = ~bars(config, pool)
     near = float(pool.relevance[leads if leads.any() else slice(None)].max())
-    share_N = np.empty(len(pool.ids))
-    for i, (id_, row, here) in enumerate(zip(pool.ids, pool.rows, pool.relevance.tolist(), strict=True)):
-        tried, realised = pool.sources.get(row.source, (0.0, 0.0))
-        record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
-        prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
-        past = pool.history.get(id_, ())
-        won = [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past]
-        close = [math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
-        around = [p.weight * c for p, c in zip(past, close, strict=True)]
-        own = sum(c * share for c, share in zip(around, won, strict=True))
-        prior = lift.source_prior(prior, own, sum(around), config.strength)
-        share_N[i] = mean_since_change(
-            config.prior_n0 * prior * math.exp(min(0.0, here - near) / length),
-            config.prior_n0,
-            [b * c for b, c in zip(around, close, strict=True)],
-            won,
-            [p.weight * config.hazard for p in past],
-        )
-    return share_N
+    return np.array([_promise(config, pool, i, here, near) for i, here in enumerate(pool.relevance.tolist())])
+
+
+def _promise(config: Config, pool: Candidates, i: int, here: float, near: float) -> float:
+    """Expected success of a candidate at a task to which its relevance is ``here`` and that of the nearest ``near``."""
+    lo, hi = pool.reward_range
+    row, length = pool.rows[i], _length(config)
+    start = (start_value(config, pool.reward_range) - lo) / (hi - lo)
+    tried, realised = pool.sources.get(row.source, (0.0, 0.0))
+    record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
+    prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
+    past = pool.history.get(pool.ids[i], ())
+    won = [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past]
+    close = [math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
+    around = [p.weight * c for p, c in zip(past, close, strict=True)]
+    own = sum(c * share for c, share in zip(around, won, strict=True))
+    prior = lift.source_prior(prior, own, sum(around), config.strength)
+    return mean_since_change(
+        config.prior_n0 * prior * math.exp(min(0.0, here - near) / length),
+        config.prior_n0,
+        [b * c for b, c in zip(around, close, strict=True)],
+        won,
+        [p.weight * config.hazard for p in past],
+    )
 
 
 def bars(config: Config, pool: Candidates) -> np.ndarray:
