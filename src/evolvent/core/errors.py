@@ -117,9 +117,17 @@ def _origin() -> str:
 def closest(name: str, known: Iterable[str]) -> str:
     """What to expect instead of ``name``: the nearest of the known names, and all of them (of a long list some)."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = nearest(name, names, cutoff=0.5)
     shown = ", ".join(names) if len(names) <= 40 else f"{', '.join(names[:10])} and {len(names) - 10} more"
-    return f"{f'did you mean {near[0]!r}? ' if near else ''}known: {shown or 'none'}"
+    return f"{f'did you mean {near!r}? ' if near else ''}known: {shown or 'none'}"
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that ``name`` is written most like, or the first that holds it, such as a family's; or none."""
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=cutoff)
+    part = [one for one in names if len(name) > 2 and name in one]
+    return (near or part or [None])[0]
 
 
 def _short(value: object, limit: int = 300) -> str:

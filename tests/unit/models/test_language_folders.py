@@ -213,6 +213,9 @@ def test_adapters_of_a_relative_base_load_from_anywhere(folder, tmp_path, monkey
         ("qwen-2.5-coder-1.5b", "qwen2.5-coder-1.5b"),
         ("qwen2.5-coder", "qwen2.5-coder-1.5b"),
         ("smolm2-135m", "smollm2-135m"),
+        ("Qwen", "qwen2.5-coder-1.5b"),
+        ("gemma", "gemma-3-270m"),
+        ("135m", "smollm2-135m"),
     ],
 )
 def test_a_known_name_that_is_misspelt_is_reported_without_asking_the_hub(name, meant, monkeypatch):

@@ -6,7 +6,6 @@ GGUF files are de-quantised once, through transformers, and kept as float32 safe
 from __future__ import annotations
 
 import contextlib
-import difflib
 import io
 import json
 import os
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from evolvent.core.errors import BadInput, ModelError, closest, optional
+from evolvent.core.errors import BadInput, ModelError, closest, nearest, optional
 from evolvent.core.fetch import cache_dir
 from evolvent.models import weights as catalogue
 from evolvent.models.language.attention import register
@@ -56,7 +55,7 @@ def source(spec: str, progress: Progress | None = None) -> tuple[str, Path | Non
         return str(path.resolve()), None  # what is saved on top of it must find it from anywhere
     if path.is_absolute() or spec.startswith((".", "~")) or spec.count("/") > 1:
         raise BadInput("no such model folder", got=spec, where="language.load")
-    if "/" not in spec and difflib.get_close_matches(spec.lower(), _names(), n=1):  # the hub would be asked in vain
+    if "/" not in spec and nearest(spec.lower(), _names()):  # the hub would be asked in vain
         do = "a model of the Hugging Face hub is written OWNER/NAME, a folder here ./NAME"
         raise BadInput("no such model", got=spec, expected=closest(spec.lower(), _names()), where="--model", do=do)
     return spec, None
