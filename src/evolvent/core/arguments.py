@@ -29,7 +29,7 @@ def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], argum
 
 @contextmanager
 def errors_reported(arguments: Sequence[str], prog: str) -> Generator[None]:
-    """What the parser refuses becomes ``BadInput``, without the boxes that it draws."""
+    """What the parser refuses becomes ``BadInput``, without the boxes that it draws; what settings refuse stays."""
     from evolvent.core.errors import BadInput
 
     said = io.StringIO()
@@ -39,6 +39,10 @@ def errors_reported(arguments: Sequence[str], prog: str) -> Generator[None]:
     except SystemExit as stopped:
         if stopped.code != 2 or not said.getvalue():
             raise
+        cause: BaseException | None = stopped
+        while (cause := cause.__context__) is not None:
+            if isinstance(cause, BadInput):  # of the settings themselves: the parser prints it on one line
+                raise cause from None
         lines = [line.strip("│╭╮╰╯─┌┐└┘ ") for line in said.getvalue().splitlines()]
         # where only ASCII can be written a rule is made of minus signs
         title, *rest = [line for line in lines if line.strip("-")] or [""]

@@ -48,6 +48,21 @@ def test_no_boxes_but_an_error_as_all_others(arguments, message, capsys, tmp_pat
     assert "  where: evolvent" in err and "--help" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("run search --model remote:gpt@http://localhost:9 --value judge", "a remote model cannot score words"),
+        ("run search --search beam beam", "searches"),
+        ("run search --search beem", "did you mean 'beam'"),
+    ],
+)
+def test_what_settings_refuse_is_told_line_by_line(arguments, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    err = refused(arguments.split(), capsys)
+    assert message in err and "parsing" not in err and "\n  expected: " in err, err
+    assert not list(tmp_path.iterdir())
+
+
 def test_help_is_help_still(capsys):
     for arguments in (["eval", "--help"], ["memory", "audit", "--help"], ["check", "--help"], ["run", "mat", "--help"]):
         with pytest.raises(SystemExit) as stopped:
