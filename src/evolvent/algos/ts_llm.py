@@ -25,6 +25,7 @@ is refitted after every distillation, since what it reads has moved.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -125,7 +126,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             run.log(episodes, ledger, **metrics)
         if searches:
             at = folder.path
-            live.note(f"search with it: evolvent run search --model train:{at}/model --value {at}/value")
+            learned = shlex.join(["--model", f"train:{at}/model", "--value", f"{at}/value"])
+            live.note(f"search with it: evolvent run search {learned}")
         return run.finish("ts_llm", Rule.of(step_wanted, "wanted", "right or wrong"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json as json_text
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
@@ -172,7 +173,7 @@ def _outcomes(path: Path | None, repairs: Repairs) -> dict[str, Any]:
 def _folder(out: Path, files: Sequence[Path]) -> RunFolder:
     if not (out / "config.json").exists():
         config = {"files": [path.name for path in files]}
-        command = f"evolvent import {' '.join(path.name for path in files)}"
+        command = f"evolvent import {shlex.join(path.name for path in files)}"
         return RunFolder.create(out, algo=ALGO, config=config, env="imported", seed=0, command=command)
     folder = RunFolder.open(out)
     if folder.manifest()["algo"] != ALGO:
@@ -263,7 +264,7 @@ def _tell_outcomes(live: Live, counts: Counter[str], strange: int, out: Path) ->
     if strange:
         live.note(f"! {count(strange, 'outcome')} of attempts that are not in these files (--outcomes)")
     if counts["attempts with an outcome"]:
-        live.note(f"next: evolvent credit {out} --rule step_leave_one_out")
+        live.note(f"next: evolvent credit {shlex.quote(str(out))} --rule step_leave_one_out")
     else:
         live.note("! no attempt has an outcome, so none earns credit: tell them with --outcomes FILE.jsonl")
 

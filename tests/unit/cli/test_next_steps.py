@@ -1,6 +1,8 @@
 """What is printed as the next step can be pasted, and says one thing wherever it stands."""
 
+import ast
 import json
+import re
 import shlex
 from pathlib import Path
 
@@ -63,6 +65,19 @@ def test_paths_with_spaces_are_quoted_after_the_demo(spaced, capsys):
     assert pasted(out, "evolvent memory explain")[3:5] == ["my demo/memory.db", "m1"]
     assert shlex.split(RunFolder.open(Path("my demo")).manifest()["command"])[-1] == "my demo"
     assert start.choices()[1].minutes in out
+
+
+def test_no_command_is_printed_with_a_bare_path():
+    """Every place of a file in an f-string behind a command goes through shlex."""
+    commands, found = "run|eval|compare|credit|runs|export|import|memory|check|serve", []
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            text = ast.unparse(node) if isinstance(node, ast.JoinedStr) else ""
+            command = re.search(rf"evolvent ({commands}) .*", text)
+            bare = re.search(r"\{[^{}]*\b(store|folder|path|out|at|where)\b[^{}]*\}", command[0]) if command else None
+            if bare and "shlex" not in text:
+                found.append(f"{path.name}: {text}")
+    assert not found
 
 
 def test_the_main_job_takes_what_was_measured():

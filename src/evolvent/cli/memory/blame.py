@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import asdict
@@ -67,7 +68,7 @@ def blame(
         if done:
             tell(done, store, Act(scope=scope))
         elif found.causes:
-            live.note(f"take out of recall: evolvent memory quarantine {store} {' '.join(found.causes)}")
+            live.note(f"take out of recall: evolvent memory quarantine {shlex.quote(store)} {' '.join(found.causes)}")
 
 
 def _advance(live: Callable[[float], None], done: int, of: int) -> None:

@@ -5,6 +5,7 @@ An attempt that was recorded elsewhere has no receipt: what it was shown was not
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,8 +61,9 @@ def learn(
                     memory.quarantine(ids, f"imported from {opened.path.name}: under review", descendants=False)
         live.note(f"{count(len(ids), 'lesson')} under review, {len(rows) - len(new)} known: {folder} → {store}")
         if ids:
-            live.note(f"read them: evolvent memory list {store} --status quarantined")
-            live.note(f"put into recall what is right: evolvent memory restore {store} {ids[0]} …")
+            place = shlex.quote(str(store))
+            live.note(f"read them: evolvent memory list {place} --status quarantined")
+            live.note(f"put into recall what is right: evolvent memory restore {place} {ids[0]} …")
 
 
 def _lesson(episode: Episode, agent: str, kind: str) -> dict[str, Any] | None:
