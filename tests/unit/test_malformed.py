@@ -373,7 +373,7 @@ def test_the_command_line_checks_both(tmp_path):
 
     def checked(*arguments):
         arguments = [sys.executable, "-m", "evolvent", "check", *map(str, arguments), "--plain"]
-        done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, timeout=120)
+        done = subprocess.run(arguments, capture_output=True, text=True, cwd=tmp_path, timeout=600)
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 

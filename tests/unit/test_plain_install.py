@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 
@@ -20,6 +21,7 @@ BARE = os.environ.get("EVOLVENT_BARE")
 PYTHON = BARE or sys.executable
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE and name == "PYTHONPATH")}
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
+HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken a minute
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
 MEMORY = {"icl", "memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
 FROZEN = {*MEMORY, "search", "evokernel", "creative_game"}  # with any model, also one that needs nothing installed
@@ -60,11 +62,19 @@ for line in sys.stdin:
 def answers(requests, cwd):
     """Exit code and output of each command, in one process where nothing but the base install can be imported."""
     given = "".join(json.dumps([str(word) for word in words]) + "\n" for words in requests)
-    process = subprocess.run(
-        [PYTHON, "-c", DRIVER], input=given, capture_output=True, text=True, cwd=cwd, timeout=300, env=ENVIRONMENT
-    )
-    assert process.returncode == 0, process.stderr
-    return [json.loads(line) for line in process.stdout.splitlines()]
+    command = [PYTHON, "-c", DRIVER]
+    process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True, cwd=cwd, env=ENVIRONMENT)
+    late = ""
+    try:
+        out, err = process.communicate(given, timeout=HANGS_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        (out, err), late = process.communicate(), f"no end within {HANGS_S} s; "
+    lines = out.splitlines()
+    if late or process.returncode or len(lines) != len(requests):  # which command it was in, for a failure seen once
+        here = requests[len(lines)] if len(lines) < len(requests) else "the end"
+        pytest.fail(f"{late}code {process.returncode} after {len(lines)} of {len(requests)}, in {here}:\n{err}")
+    return [json.loads(line) for line in lines]
 
 
 def install(extra):

@@ -28,7 +28,7 @@ def get(folder):
         threading.Thread(target=listening.serve_forever, daemon=True).start()
 
         def ask(path, host=None):
-            connection = HTTPConnection("127.0.0.1", listening.server_port, timeout=20)
+            connection = HTTPConnection("127.0.0.1", listening.server_port, timeout=300)
             connection.request("GET", path, headers={"Host": host} if host else {})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()

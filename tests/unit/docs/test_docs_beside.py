@@ -30,7 +30,7 @@ def test_the_page_runs(tmp_path, monkeypatch, capsys):
 def command(line):
     name, *arguments = shlex.split(line)
     assert name == "evolvent"
-    done = subprocess.run([sys.executable, "-m", name, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-m", name, *arguments], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0 and done.stdout, done.stderr
     return done.stdout
 

@@ -111,7 +111,7 @@ def test_the_java_machine_ends_with_a_killed_process():
         "print(subprocess.check_output(['ps', '-o', 'pid=', '--ppid', str(os.getpid())], text=True).split()[0]);"
         "sys.stdout.flush(); os.kill(os.getpid(), 9)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600).stdout
     pid = int(out.split()[0])
     for _ in range(100):
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()

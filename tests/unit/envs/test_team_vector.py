@@ -161,7 +161,7 @@ def test_an_interrupt_ends_the_workers_in_silence(tmp_path):
     time.sleep(0.1)
     os.killpg(run.pid, signal.SIGINT)  # as a terminal does: the parent and every worker get it
     try:
-        out, err = run.communicate(timeout=60)
+        out, err = run.communicate(timeout=600)
     except subprocess.TimeoutExpired:
         os.killpg(run.pid, signal.SIGKILL)
         raise

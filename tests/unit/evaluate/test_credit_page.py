@@ -217,7 +217,7 @@ def test_the_script_paints_what_the_server_would(tmp_path):
             "--dump-dom",
             (tmp_path / "c.html").as_uri(),
         ]
-        dom = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+        dom = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True).stdout
         blocks = re.findall(r'<div class="tokens"[^>]*>(.*?)</div>', dom, flags=re.DOTALL)
         painted = [kind for block in blocks for kind in re.findall(r'<i class="(\w+)">', block)]
         rounded = numbers(html)["attempts"]

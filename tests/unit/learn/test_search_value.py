@@ -85,7 +85,7 @@ def test_transformers_and_peft_load_what_it_saves(folder, tmp_path):
     value.fit(contexts, targets, QUICK)
     value.save(tmp_path / "value")
     words = [sys.executable, "-c", LOAD, str(tmp_path / "value"), json.dumps([c.tolist() for c in contexts])]
-    run = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120, cwd=tmp_path)
+    run = subprocess.run(words, capture_output=True, text=True, check=True, timeout=600, cwd=tmp_path)
     said = 1 / (1 + np.exp(-np.array(json.loads(run.stdout.splitlines()[-1]))))
     assert value.judge(contexts).tolist() == pytest.approx(said.tolist(), abs=1e-4)
     assert np.ptp(said) > 0.1  # it learned something that the head alone could not say

@@ -95,7 +95,7 @@ def test_a_child_of_a_fork_is_asked_to_open_its_own(tmp_path):
 
         process = context.Process(target=child)
         process.start()
-        said = result.get(timeout=60)
+        said = result.get(timeout=600)
         process.join(60)
         assert process.exitcode == 0
         assert all(line.startswith("forked: ") and "another process" in line for line in said[:4]) and said[4] == "body"

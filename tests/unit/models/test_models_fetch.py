@@ -213,4 +213,4 @@ def test_two_processes_fetch_once(index, tmp_path):
         "hashlib.sha256(whole).hexdigest(),'','')).stat().st_size)"
     )
     runs = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [r.communicate(timeout=120)[0].strip() for r in runs] == ["140000", "140000"]
+    assert [r.communicate(timeout=600)[0].strip() for r in runs] == ["140000", "140000"]

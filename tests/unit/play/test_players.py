@@ -30,7 +30,7 @@ class Countdown:
     def step(self, action):
         self.steps += 1
         if self.wait is not None:
-            assert self.wait.wait(timeout=20), "the others were held up"
+            assert self.wait.wait(timeout=300), "the others were held up"
         if self.steps == self.breaks_at:
             raise EnvError("it broke", where=self.name)
         right = action == str(self.now)

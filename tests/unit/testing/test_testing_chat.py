@@ -77,7 +77,7 @@ def test_what_the_script_raises_reaches_the_client_once():
 
 
 def test_requests_overlap():
-    both = threading.Barrier(2, timeout=30)
+    both = threading.Barrier(2, timeout=300)
 
     def answer(request):
         both.wait()
