@@ -77,8 +77,8 @@ class Promise:
         """The error for an exception that should not have been, or should have been another."""
         got, place = str(error) or repr(error), line_of(error, self.home)
         if isinstance(error, EvolventError):  # it says itself where it arose
-            got, place = error.what + (f": {error.got}" if error.got else ""), error.where or place
-            expected = str(error.expected or expected)
+            got, place = ": ".join(filter(None, (error.what, str(error.got)))), error.where or place
+            expected = str(error.expected) or expected
         return BadInput(
             f"{BROKEN}: {call} raises {type(error).__name__}",
             got=got,
