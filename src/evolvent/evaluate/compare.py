@@ -155,7 +155,9 @@ def verdict(standings: Sequence[Standing]) -> Verdict:
     single = [s.arm.name for s in standings if len(s.arm.seeds) == 1]
     who = "One seed each" if len(single) == len(standings) else f"One seed of {listed(single)}" if single else ""
     note = f"{who}: another one may come out otherwise." if who else ""
-    return Verdict(" ".join(sentences), note, tuple(found))
+    # what is better than another run may still be no better than random actions
+    besides = tuple(one for s in standings if s.against for one in s.arm.alone.against)
+    return Verdict(" ".join(sentences), note, tuple(found), besides=besides)
 
 
 def _alone(s: Standing, envs: Sequence[str]) -> list[Against]:

@@ -26,7 +26,7 @@ _OWN = ("--seed", "--seeds", "--out", "--resume")  # flags that belong to a sing
 class Verdict:
     """``sentence`` first; ``against`` has the numbers; ``advice`` and ``command`` say what to try next.
 
-    ``note`` says what the sentence rests on.
+    ``note`` says what the sentence rests on. ``besides``: comparisons that it does not name, which no colour may hide.
     """
 
     sentence: str
@@ -34,13 +34,14 @@ class Verdict:
     against: tuple[Against, ...] = ()
     advice: str = ""
     command: str = ""
+    besides: tuple[Against, ...] = ()
 
     @property
     def state(self) -> State:
         """Of all comparisons together: a colour says better or worse only where none of them says otherwise."""
         states = {one.state for one in self.against}
         if states == {"better"}:
-            return "better"
+            return "same" if {one.state for one in self.besides} & {"worse", "same"} else "better"
         if "worse" in states and "better" not in states:
             return "worse"
         return "unknown" if states <= {"unknown"} else "same"

@@ -3,6 +3,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -231,6 +232,14 @@ def test_of_two_arms_each_is_also_reported_by_itself(folders):
     assert len(verdict(standings).lines()) == 1, "the numbers are those of the comparison"
     assert notes(standings)[1] == "memlift: better than no memory on held-out tasks."
     assert not [line for line in notes(standings[:1]) if "no memory" in line], "a single arm's verdict says it"
+
+
+@pytest.mark.parametrize(("by_itself", "colour"), [("better", "better"), ("worse", "same"), ("same", "same")])
+def test_what_is_no_better_than_nothing_has_no_colour(folders, by_itself, colour):
+    first, second = compare(load([folders / "rag", folders / "memlift"], page_of))
+    alone = replace(second.arm.alone, against=tuple(replace(a, state=by_itself) for a in second.arm.alone.against))
+    said = verdict([first, replace(second, arm=replace(second.arm, alone=alone))])
+    assert said.sentence.startswith("memlift: better than rag") and said.state == colour
 
 
 def test_systems_on_different_worlds_are_reported_by_themselves(tmp_path):
