@@ -96,7 +96,7 @@ def credit(
             live.note(f"credit: {json}")
         drawn = opened.path / PAGE if html is None else html
         try:
-            write_atomic(drawn, _page(books, opened, drawn.parent, max(top, 50)))
+            write_atomic(drawn, _page(books, _heads(opened, episodes), drawn.parent, max(top, 50)))
         except PermissionError as error:
             raise BadInput(
                 "the page cannot be written", got=error.strerror, where=str(drawn), do="--html FILE"
@@ -224,12 +224,23 @@ def _why(made: Book) -> str:
     )
 
 
-def _page(books: Sequence[Book], folder: RunFolder, at: Path, top: int) -> str:
-    manifest, name = folder.manifest(), folder.path.resolve().name
-    title = f"Credit: {manifest['algo']} on {manifest['env']}"
-    report = folder.path / "report.html"
-    back = f'<a href="{page.text(page.way(report, at))}">{page.text(name)}</a>' if report.exists() else page.text(name)
-    parts = [f"<header><h1>{page.text(title)}</h1><p class='soft'>{back}, seed {manifest['seed']}</p></header>"]
+def _heads(folder: RunFolder, episodes: Sequence[Episode]) -> tuple[str, str, Path]:
+    """Title of the page, what stands under it, and the report of the run."""
+    manifest, name, report = folder.manifest(), folder.path.resolve().name, folder.path / "report.html"
+    if manifest["algo"] != "import":
+        return f"Credit: {manifest['algo']} on {manifest['env']}", f"{name}, seed {manifest['seed']}", report
+    formats = dict.fromkeys(str(e.meta["source"]["format"]) for e in episodes)
+    files: list[str] = (folder.summary() if folder.finished else {}).get("files") or manifest["config"]["files"]
+    shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    return f"Credit: attempts imported from {', '.join(formats)}, {shown}", name, report
+
+
+def _page(books: Sequence[Book], heads: tuple[str, str, Path], at: Path, top: int) -> str:
+    title, under, report = heads
+    back = page.text(under)
+    if report.exists():
+        back = f'<a href="{page.text(page.way(report, at))}">{back}</a>'
+    parts = [f"<header><h1>{page.text(title)}</h1><p class='soft'>{back}</p></header>"]
     parts.append(page.table(*credit_units.summary(list(books))))
     for made in books:
         columns, rows = credit_units.rows(made, top)

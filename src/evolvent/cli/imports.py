@@ -111,7 +111,7 @@ def imported(
                 folder.remove()
             raise
         counts["agents"] = len(agents)
-        _finish(folder, counts, known)
+        _finish(folder, counts, known, [path.name for path in files])
         if json:
             data = {"run": str(out), **counts, "repairs": dict(repairs.counts), "differ": names}
             say(dump(data))
@@ -215,7 +215,7 @@ def _add(folder: RunFolder, attempt: Attempt, episode: Episode, known: _Known, r
     return "new" if old is None else "replaced"
 
 
-def _finish(folder: RunFolder, counts: Counter[str], known: _Known) -> None:
+def _finish(folder: RunFolder, counts: Counter[str], known: _Known, files: Sequence[str]) -> None:
     """What was replaced, a line for an import that changed something, and the summary: what the folder holds."""
     if known.replaced:
         folder.close()
@@ -226,7 +226,10 @@ def _finish(folder: RunFolder, counts: Counter[str], known: _Known) -> None:
     ends = [row["ends"][0]["success"] for row in folder.read_episodes()]
     told = [success for success in ends if success is not None]
     score = {"name": "success", "value": sum(told) / len(told), "higher_is_better": True} if told else None
-    summary = {"attempts": len(ends), "with_outcome": len(told), **({"score": score} if score else {})}
+    before = folder.summary().get("files", []) if folder.finished else []
+    added = files if not before or counts["new"] or counts["replaced"] else []
+    summary = {"attempts": len(ends), "with_outcome": len(told), "files": list(dict.fromkeys([*before, *added]))}
+    summary |= {"score": score} if score else {}
     if not folder.finished or folder.summary() != summary:
         folder.write_summary(summary)
 

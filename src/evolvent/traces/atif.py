@@ -113,6 +113,7 @@ def _attempt(path: Path, result_path: Path | None, repairs: Repairs, taken: set[
         where=path.name,
         events=tuple(_with_rollout(events, mapping(details[0]), repairs) if details else events),
         repairs=repairs,
+        name=str(result.get("trial_name") or document.get("trajectory_id") or document.get("session_id") or path.name),
         task=str(result.get("task_name") or ""),
         policy=" ".join(str(agent[k]) for k in ("name", "version", "model_name") if agent.get(k)),
         scores={str(name): n for name, value in scores.items() if (n := number(value)) is not None},

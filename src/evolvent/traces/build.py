@@ -113,6 +113,7 @@ def build(attempt: Attempt, options: Options = Options()) -> Episode:
             last = episode.observe(event.text, agent=agent, parent=last)
     paid = _pay(episode, attempt, options, turns)
     source: dict[str, Any] = {"format": attempt.format, "key": attempt.key, "sha256": attempt.sha256, **paid}
+    source["name"] = attempt.name or attempt.key
     source |= {"policy": attempt.policy, "nodes": notes, "extra": dict(attempt.extra)}
     source |= {"called_by": _callers(turns), "repairs": dict(attempt.repairs.counts)}
     usage = _usage(attempt, turns)

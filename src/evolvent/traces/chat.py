@@ -92,6 +92,7 @@ def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repair
         where=where,
         events=tuple(dataclasses.replace(e, origin=f"{where} {e.origin}") for e in [*context, *_events(said)]),
         repairs=repairs,
+        name=str(record.get("id") or where),
         task=str(record.get("task_id") or ""),
         policy=str(record.get("model") or metadata.get("model") or ""),
         scores=scores,

@@ -117,6 +117,7 @@ class Attempt:
     Attributes:
         format: the reader's name.
         key: what names the attempt in its format; the same in a file that is imported again.
+        name: what people call it; "" = by its key.
         sha256: of its content.
         where: file and line, for messages.
         policy: who decided: agent, version, model.
@@ -135,6 +136,7 @@ class Attempt:
     where: str
     events: tuple[Event, ...]
     repairs: Repairs
+    name: str = ""
     task: str = ""
     env: str = ""
     policy: str = ""

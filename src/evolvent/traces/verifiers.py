@@ -70,6 +70,7 @@ def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repair
         where=where,
         events=tuple(_events(where, record, str(agent.get("name") or "agent"), repairs)),
         repairs=repairs,
+        name=str(record.get("id") or where),
         task=name,
         env=str(task.get("type") or ""),
         policy=" ".join([*([str(agent["name"])] if agent.get("name") else []), *models[:1]]),

@@ -216,3 +216,16 @@ def test_outcomes_of_nothing_and_a_score_that_is_not_there_are_said(tmp_path, ca
     said = capsys.readouterr().out
     assert "1 outcome of attempts that are not in these files" in said and "their own reward pays" in said
     assert "next: evolvent credit" in said
+
+
+def test_the_page_calls_attempts_by_the_names_that_they_had(tmp_path, capsys):
+    out = tmp_path / "run"
+    rows = [attempt("monday 7", reward=1, task_id="t"), attempt("monday 7b", reward=0, task_id="t")]
+    run("import", write(tmp_path / "mine.jsonl", *rows, attempt("", reward=1, task_id="t")), "--out", out)
+    run("import", FIXTURES / "trial", "--out", out)
+    run("credit", out, "--rule", "step_leave_one_out")
+    page = (out / "credit.html").read_text()
+    assert "<h1>Credit: attempts imported from openai, atif, mine.jsonl, trial</h1>" in page
+    made = [Episode.from_dict(row) for row in RunFolder.open(out).read_episodes()]
+    assert all(name in page for name in ("monday 7 step 0", "monday 7b step 0", "mine.jsonl:3 step 0"))
+    assert not any(e.id[:12] in page for e in made) and "seed" not in page

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from evolvent.core.episode import Episode
 from evolvent.core.ledger import Ledger
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.evaluate.live import one_line
@@ -58,10 +61,10 @@ def book(rule: str, level: str, ledger: Ledger) -> Book:
     if level in _NAMED:
         found = _by_name(ledger, level, scored, size)
     else:
-        said, found = _unit_texts(ledger, level), list[Earned]()
+        said, names, found = _unit_texts(ledger, level), _attempt_names(ledger.episodes), list[Earned]()
         for i in scored.tolist():
             episode, credit = ledger.episodes[where[i]], float(values[i])
-            unit = f"{episode.id[:12]} {level} {units[i]}"
+            unit = f"{names[where[i]]} {level} {units[i]}"
             found.append(Earned(unit, episode.task_id, said(i), 1, credit, abs(credit) / size))
     paid = math.fsum(e.total_reward for e in ledger.episodes if e.valid)
     found.sort(key=lambda one: -one.credit)
@@ -121,6 +124,17 @@ def to_json(made: Book) -> dict[str, Any]:
         "not_scored": made.unscored,
         "units": [vars(one) for one in made.units],
     }
+
+
+def _attempt_names(episodes: Sequence[Episode]) -> list[str]:
+    """What to call each attempt: by the name that it had where it was recorded, else by the beginning of its id."""
+    sources = [e.meta.get("source") for e in episodes]
+    given = [one_line(str(one.get("name", "")))[:40] if isinstance(one, dict) else "" for one in sources]
+    times = Counter(given)
+    return [
+        e.id[:12] if not name else name if times[name] == 1 else f"{name} ({e.id[:6]})"
+        for e, name in zip(episodes, given, strict=True)
+    ]
 
 
 def _by_name(ledger: Ledger, level: str, scored: np.ndarray, size: float) -> list[Earned]:
