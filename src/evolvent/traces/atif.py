@@ -7,13 +7,15 @@ back into a document, which is otherwise the same.
 from __future__ import annotations
 
 import dataclasses
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from evolvent.core.errors import BadInput
 from evolvent.traces.events import (
-    MAX_ATTEMPTS,
+    USAGE,
     Attempt,
     Call,
     Event,
@@ -21,25 +23,20 @@ from evolvent.traces.events import (
     digest,
     listing,
     mapping,
-    number,
+    mappings,
     parse,
     read_bytes,
     rest,
-    text_of,
-    usage_of,
+    word,
 )
+from evolvent.traces.messages import call_of, text_of
 
 FORMAT = "atif"
 _NEWEST = 8
 _ROOT = ("schema_version", "session_id", "trajectory_id", "agent", "steps", "final_metrics", "subagent_trajectories")
 _STEP = ("step_id", "timestamp", "source", "message", "observation", "is_copied_context", "llm_call_count", "extra")
 _STEP += ("tool_calls", "metrics", "reasoning_content")
-_USAGE = {
-    "prompt": ("prompt_tokens", "total_prompt_tokens"),
-    "completion": ("completion_tokens", "total_completion_tokens"),
-    "cached": ("cached_tokens", "total_cached_tokens"),
-    "cost_usd": ("cost_usd", "total_cost_usd"),
-}
+_TOKENS = ("prompt_token_ids", "completion_token_ids", "logprobs")
 
 
 class _Doc(NamedTuple):
@@ -66,11 +63,9 @@ def read_all(paths: Sequence[Path], repairs: Repairs) -> Iterator[Attempt]:
     Raises:
         BadInput: with ``strict``, a document that cannot be read.
     """
-    found = [(document, result) for path in paths for document, result in _documents(path)]
-    if len(found) > MAX_ATTEMPTS:
-        repairs.add(f"documents after the first {MAX_ATTEMPTS:,} left out", str(paths[0]))
+    found = [pair for path in paths for pair in _documents(path)]
     taken: set[Path] = set()
-    for document, result in sorted(found[:MAX_ATTEMPTS], key=lambda pair: ".cont-" in pair[0].name):
+    for document, result in sorted(found, key=lambda pair: ".cont-" in pair[0].name):
         if document.resolve() in taken:
             continue
         if ".cont-" in document.name:
@@ -95,37 +90,33 @@ def _attempt(path: Path, result_path: Path | None, repairs: Repairs, taken: set[
     document = _checked(parse(data, path.name, repairs), path.name, repairs)
     result_data = b"" if result_path is None else read_bytes(result_path)
     result = mapping(parse(result_data, "result.json", repairs)) if result_data else {}
-    walk = _Walk(path.parent, repairs)
+    walk = _Walk(path, repairs)
     events = walk.events(_Doc(document, ""))
     taken |= {path.resolve(), *walk.files}
     agent, own = mapping(document.get("agent")), mapping(mapping(document.get("extra")).get("evolvent"))
-    scores = mapping(mapping(result.get("verifier_result")).get("rewards"))
-    if result.get("reward_valid") is False:
-        scores = {}
-    stop = str(mapping(result.get("exception_info")).get("exception_type") or "")
-    key = document.get("trajectory_id") or f"{document.get('session_id') or ''}:{digest(data)}"
-    success = own.get("success")
+    scores = {} if result.get("reward_valid") is False else mapping(result.get("verifier_result")).get("rewards")
+    stop = word(mapping(result.get("exception_info")), "exception_type")
     details = listing(mapping(result.get("agent_result")).get("rollout_details"))
     return Attempt(
         format=FORMAT,
-        key=str(key),
+        key=word(document, "trajectory_id") or f"{word(document, 'session_id')}:{digest(data)}",
         sha256=digest(data, result_data, *walk.data),
         where=path.name,
         events=tuple(_with_rollout(events, mapping(details[0]), repairs) if details else events),
         repairs=repairs,
-        name=str(result.get("trial_name") or document.get("trajectory_id") or document.get("session_id") or path.name),
-        task=str(result.get("task_name") or ""),
-        policy=" ".join(str(agent[k]) for k in ("name", "version", "model_name") if agent.get(k)),
-        scores={str(name): n for name, value in scores.items() if (n := number(value)) is not None},
-        reward=number(own.get("reward")),
-        success=success if isinstance(success, bool) else None,
+        name=word(result, "trial_name") or word(document, "trajectory_id", "session_id") or path.name,
+        task=word(result, "task_name"),
+        policy=" ".join(text for key in ("name", "version", "model_name") if (text := word(agent, key))),
+        scores=mapping(scores),
+        reward=own.get("reward"),
+        success=own.get("success"),
         limit=stop if "Timeout" in stop else "",
         valid=not stop or bool(scores),
         stop=stop,
         fields={**document, "result": result},
         extra={**rest(document, *_ROOT, "extra"), **rest(mapping(document.get("extra")), "evolvent")},
         original=data,
-        total_usage=usage_of(document.get("final_metrics"), _USAGE),
+        total_usage=document.get("final_metrics"),
     )
 
 
@@ -148,8 +139,8 @@ def _checked(document: Any, where: str, repairs: Repairs) -> dict[str, Any]:
 class _Walk:
     """A document and those that it points to, each once, in the order in which they began."""
 
-    def __init__(self, folder: Path, repairs: Repairs) -> None:
-        self.folder, self.repairs = folder, repairs
+    def __init__(self, root: Path, repairs: Repairs) -> None:
+        self.root, self.repairs = root, repairs
         self.files: set[Path] = set()
         self.data: list[bytes] = []
         self.embedded: dict[str, _Doc] = {}
@@ -185,16 +176,14 @@ class _Walk:
 
     def _index(self, root: _Doc) -> None:
         """The documents inside ``root``, by their names."""
-        self.embedded.setdefault(str(root.content.get("trajectory_id") or f"@{root.place}"), root)
-        waiting = [root]
+        self.embedded.setdefault(word(root.content, "trajectory_id") or f"@{root.place}", root)
+        waiting = deque([root])
         while waiting:
-            doc = waiting.pop(0)
-            for i, one in enumerate(listing(doc.content.get("subagent_trajectories"))):
-                name = str(mapping(one).get("trajectory_id") or f"@{doc.place}/{i}")
-                child = _Doc(mapping(one), f"{doc.place}/subagent_trajectories/{i}")
-                if name in self.embedded:
+            doc = waiting.popleft()
+            for i, one in enumerate(mappings(doc.content.get("subagent_trajectories"))):
+                child = _Doc(one, f"{doc.place}/subagent_trajectories/{i}")
+                if self.embedded.setdefault(word(one, "trajectory_id") or f"@{child.place}", child) is not child:
                     self.repairs.add("sub-agents with one name, the first is taken", child.place)
-                self.embedded.setdefault(name, child)
                 waiting.append(child)
 
     def _resolve(self, ref: _Ref) -> _Doc | None:
@@ -207,9 +196,9 @@ class _Walk:
         return doc._replace(caller=ref.caller)
 
     def _file(self, name: str) -> _Doc | None:
-        """A document in the same folder; no other place is opened."""
-        path = self.folder / name
-        if Path(name).name != name or path.is_symlink() or not path.is_file():
+        """Another document in the same folder; no other place is opened."""
+        path = self.root.parent / name
+        if Path(name).name != name or name == self.root.name or path.is_symlink() or not path.is_file():
             return None
         data = read_bytes(path)
         if path.resolve() not in self.files:
@@ -221,89 +210,81 @@ class _Walk:
 
     def _steps(self, doc: _Doc) -> Iterator[Event | _Ref | _Doc]:
         """The events of a document's own steps, and where others begin."""
-        agent = str(mapping(doc.content.get("agent")).get("name") or "agent")
-        steps = listing(doc.content.get("steps"))
+        agent = word(mapping(doc.content.get("agent")), "name") or "agent"
+        steps = mappings(doc.content.get("steps"))
         if not steps:
             self.repairs.add("documents without steps", doc.place or "the document")
-        fresh = bool(doc.goes_on)
-        for i, step in enumerate(map(mapping, steps)):
-            place = f"{doc.place}/steps/{i}"
-            for made in _step(step, place):
-                if isinstance(made, _Ref):
-                    yield made
-                    continue
-                begins, fresh = made.fresh or fresh, False
-                context = doc.goes_on or f"@{doc.place}"
-                yield dataclasses.replace(made, agent=agent, context=context, caller=doc.caller, fresh=begins)
-        if ref := str(doc.content.get("continued_trajectory_ref") or ""):
+        fresh, context = bool(doc.goes_on), doc.goes_on or f"@{doc.place}"
+        for i, step in enumerate(steps):
+            for made in _step(step, f"{doc.place}/steps/{i}"):
+                if isinstance(made, Event):
+                    made = dataclasses.replace(
+                        made, agent=agent, context=context, caller=doc.caller, fresh=made.fresh or fresh
+                    )
+                    fresh = False
+                yield made
+        if ref := word(doc.content, "continued_trajectory_ref"):
             after = self._file(ref)
             if after is None or after.place in self.visited:
                 self.repairs.add("continuations not followed", ref, fault=False)
             else:
                 self.visited.add(after.place)
-                yield after._replace(goes_on=doc.goes_on or f"@{doc.place}")
+                yield after._replace(goes_on=context)
 
 
 def _step(step: dict[str, Any], place: str) -> Iterator[Event | _Ref]:
     """What happened in one step: what was said or decided, and what came back."""
-    extra = mapping(step.get("extra"))
+    extra, metrics, count = mapping(step.get("extra")), mapping(step.get("metrics")), step.get("llm_call_count")
     more = rest(step, *_STEP) | rest(extra, "evolvent", "reward", "context_management")
-    text, copied = text_of(step.get("message")), bool(step.get("is_copied_context"))
-    calls = tuple(
-        Call(str(one.get("tool_call_id") or ""), str(one.get("function_name") or ""), one.get("arguments"))
-        for one in map(mapping, listing(step.get("tool_calls")))
-    )
+    source, text = word(step, "source") or "user", text_of(step.get("message"))
+    calls = tuple(call_of(one) for one in mappings(step.get("tool_calls")))
     replaces = mapping(extra.get("context_management")).get("boundary") == "replace"
-    decides = step.get("source") == "agent" and not copied
-    if decides:
-        yield _decision(step, text, calls, more, place)
+    decides = source == "agent" and not step.get("is_copied_context")
+    if decides and count == 0:  # no model decided
+        yield Event(kind="component", text=text or "step without a model", calls=calls, origin=place, extra=more)
+    elif decides:
+        one = not isinstance(count, int) or count == 1  # of several calls the ids are not those of one prompt
+        more |= rest(metrics, *_TOKENS, *USAGE) | ({} if one else {"llm_call_count": count})
+        yield Event(
+            kind="decision",
+            text=text,
+            calls=calls,
+            reasoning=text_of(step.get("reasoning_content")),
+            token_ids=(one and metrics.get("completion_token_ids")) or (),
+            prompt_ids=metrics.get("prompt_token_ids") if one else None,
+            logp=(one and metrics.get("logprobs")) or (),
+            reward=extra.get("reward"),
+            usage=metrics,
+            origin=place,
+            extra=more,
+        )
     if not decides or replaces:
-        role = "assistant" if step.get("source") == "agent" else str(step.get("source") or "user")
+        role = "assistant" if source == "agent" else source
         yield Event(kind="message", role=role, text=text, calls=calls, origin=place, extra=more, fresh=replaces)
-    for one in map(mapping, listing(mapping(step.get("observation")).get("results"))):
-        call, came = str(one.get("source_call_id") or ""), text_of(one.get("content"))
+    for one in mappings(mapping(step.get("observation")).get("results")):
+        call, came = word(one, "source_call_id"), text_of(one.get("content"))
         known = rest(one, "source_call_id", "content", "subagent_trajectory_ref")
         if decides and calls:
-            yield Event(kind="tool", call_id=call, text=came, origin=place, extra=known)
+            yield Event(kind="tool", calls=(Call(call),), text=came, origin=place, extra=known)
         elif came:
             yield Event(kind="message", role="tool", text=came, origin=place, extra=known)
-        for ref in map(mapping, listing(one.get("subagent_trajectory_ref"))):
-            yield _Ref(str(ref.get("trajectory_id") or ""), str(ref.get("trajectory_path") or ""), call)
-
-
-def _decision(step: dict[str, Any], text: str, calls: tuple[Call, ...], more: dict[str, Any], place: str) -> Event:
-    count, metrics = step.get("llm_call_count"), mapping(step.get("metrics"))
-    if count == 0:  # no model decided
-        return Event(kind="component", name=text or "step without a model", calls=calls, origin=place, extra=more)
-    one = not isinstance(count, int) or count == 1  # of several calls the ids are not those of one prompt
-    known = ("prompt_token_ids", "completion_token_ids", "logprobs", *(k for theirs in _USAGE.values() for k in theirs))
-    return Event(
-        kind="decision",
-        text=text,
-        calls=calls,
-        reasoning=str(step.get("reasoning_content") or ""),
-        token_ids=metrics.get("completion_token_ids") or () if one else (),
-        prompt_ids=metrics.get("prompt_token_ids") if one else None,
-        logp=metrics.get("logprobs") or () if one else (),
-        reward=number(mapping(step.get("extra")).get("reward")),
-        usage=usage_of(metrics, _USAGE),
-        origin=place,
-        extra=more | rest(metrics, *known) | ({"llm_call_count": count} if not one else {}),
-    )
+        for ref in mappings(one.get("subagent_trajectory_ref")):
+            yield _Ref(word(ref, "trajectory_id"), word(ref, "trajectory_path"), call)
 
 
 def _with_rollout(events: list[Event], details: Mapping[str, Any], repairs: Repairs) -> list[Event]:
     """Token ids of the main agent's calls, where the trial's result has them and the document has not."""
     main = [i for i, e in enumerate(events) if e.kind == "decision" and e.context == "@"]
-    ids, prompts, logps = (listing(details.get(k)) for k in ("completion_token_ids", "prompt_token_ids", "logprobs"))
+    ids, prompts, logps = (
+        listing(details.get(key)) for key in ("completion_token_ids", "prompt_token_ids", "logprobs")
+    )
     if not ids or any(events[i].token_ids for i in main):
         return events
     if len(ids) != len(main):
         repairs.add("token ids of another number of calls, left out", "result.json")
         return events
-    for n, i in enumerate(main):
-        prompt, logp = (column[n] if n < len(column) else None for column in (prompts, logps))
-        events[i] = dataclasses.replace(events[i], token_ids=ids[n] or (), prompt_ids=prompt, logp=logp or ())
+    for i, own, prompt, logp in zip_longest(main, ids, prompts[: len(main)], logps[: len(main)]):
+        events[i] = dataclasses.replace(events[i], token_ids=own or (), prompt_ids=prompt, logp=logp or ())
     return events
 
 
@@ -312,7 +293,7 @@ def write_credit(document: dict[str, Any], steps: Mapping[str, Mapping[str, Any]
     """Put credit under ``extra.evolvent`` of a document, in place; the rest stays as it is.
 
     Args:
-        document: as it was read.
+        document: as it was read; the places of steps are its own.
         steps: by place of a step: what to put there.
         root: what to put at the root.
 
@@ -323,15 +304,10 @@ def write_credit(document: dict[str, Any], steps: Mapping[str, Mapping[str, Any]
     for place, values in {"": root, **steps}.items():
         at: Any = document
         for key in place.split("/")[1:]:
-            at = (
-                at[int(key)]
-                if isinstance(at, list) and key.isdecimal() and int(key) < len(at)
-                else mapping(at).get(key)
-            )
+            known = dict(enumerate(at)) if isinstance(at, list) else mapping(at)
+            at = known.get(int(key) if isinstance(at, list) and key.isdecimal() else key)
         if isinstance(at, dict) and "#" not in place:
-            at["extra"] = {
-                **mapping(at.get("extra")),
-                "evolvent": {**mapping(mapping(at.get("extra")).get("evolvent")), **values},
-            }
+            extra = mapping(at.get("extra"))
+            at["extra"] = {**extra, "evolvent": {**mapping(extra.get("evolvent")), **values}}
             written += place != ""
     return written

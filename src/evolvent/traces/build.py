@@ -17,7 +17,18 @@ import numpy as np
 
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
-from evolvent.traces.events import MAX_NODES, Attempt, Call, Event, compact, digest, mapping, number
+from evolvent.traces.events import (
+    MAX_NODES,
+    Attempt,
+    Call,
+    Event,
+    compact,
+    digest,
+    finish_of,
+    mapping,
+    number,
+    usage_of,
+)
 
 _COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 
@@ -55,18 +66,27 @@ class Options:
             expected = 'a comparison such as ">=0.5"'
             raise BadInput("not a condition", got=self.success, expected=expected, where="--success") from error
 
+    def paying(self, scores: Mapping[str, float]) -> float | None:
+        """The score that pays: the one that ``--reward`` names, else ``reward``, else the only one."""
+        only = next(iter(scores)) if len(scores) == 1 else ""
+        return scores.get(self.reward or ("reward" if "reward" in scores else only))
+
 
 @dataclass(eq=False)
 class _Used:
-    """A call of a decision and what it gave."""
+    """A call of a decision and what it gave, by who says so."""
 
     call: Call
-    results: list[Event] = field(default_factory=list[Event])
+    results: dict[str, Event] = field(default_factory=dict[str, Event])
 
 
 @dataclass(eq=False)
 class _Turn:
-    """A decision and where it stands: ``new`` entered its context since ``follows`` (``beside``: since before that)."""
+    """A decision and where it stands: ``new`` entered its context since ``follows`` (``beside``: since before that).
+
+    ``lead``: tools before the first decision; ``loose``: results without a call. ``seen``, ``node`` and ``last`` are
+    the indices of what it saw, of itself and of its last tool; ``prompt`` and ``context`` the tokens before and after.
+    """
 
     event: Event
     new: Sequence[Event] = ()
@@ -99,31 +119,29 @@ def build(attempt: Attempt, options: Options = Options()) -> Episode:
     _match(turns, attempt)
     size = sum(1 + len(t.new) + len(t.calls) + len(t.loose) + len(t.lead) for t in turns)
     if size > MAX_NODES:
-        raise BadInput(
-            "an attempt has too many nodes", got=size, expected=f"at most {MAX_NODES:,}", where=attempt.where
-        )
+        expected = f"at most {MAX_NODES:,}"
+        raise BadInput("an attempt has too many nodes", got=size, expected=expected, where=attempt.where)
     task, group = _task(attempt, options)
     episode = Episode(task, env=attempt.env or attempt.format, group=group, id=episode_id(attempt))
-    notes: dict[str, Any] = {}
+    writer = _Writer(episode, attempt, options)
     for turn in turns:
-        _record(episode, turn, attempt, options, notes)
-    for agent, events, turn in trailing:
+        writer.turn(turn)
+    for events, turn in trailing:
         last = -1 if turn is None else turn.last
         for event in events:
-            last = episode.observe(event.text, agent=agent, parent=last)
+            last = episode.observe(event.text, agent=event.agent, parent=last)
     paid = _pay(episode, attempt, options, turns)
-    source: dict[str, Any] = {"format": attempt.format, "key": attempt.key, "sha256": attempt.sha256, **paid}
-    source["name"] = attempt.name or attempt.key
-    source |= {"policy": attempt.policy, "nodes": notes, "extra": dict(attempt.extra)}
-    source |= {"called_by": _callers(turns), "repairs": dict(attempt.repairs.counts)}
+    source: dict[str, Any] = {"format": attempt.format, "key": attempt.key, "sha256": attempt.sha256, "outcome": paid}
+    source |= {"name": attempt.name or attempt.key, "policy": attempt.policy, "nodes": writer.notes}
+    source |= {"extra": dict(attempt.extra), "called_by": _callers(turns), "repairs": dict(attempt.repairs.counts)}
     usage = _usage(attempt, turns)
     meta = {"source": {key: value for key, value in source.items() if value}} | ({"usage": usage} if usage else {})
-    episode.meta = Episode(task, meta=meta).meta
+    episode.meta = Episode(task, meta=meta).meta  # checked there
     return episode
 
 
 # ----------------------------------------------------------------------------------------------- where it goes on
-def _turns(attempt: Attempt) -> tuple[list[_Turn], list[tuple[str, list[Event], _Turn | None]]]:
+def _turns(attempt: Attempt) -> tuple[list[_Turn], list[tuple[list[Event], _Turn | None]]]:
     """Decisions in order, and what was observed after the last one of each conversation."""
     turns: list[_Turn] = []
     waiting: dict[str, list[Event]] = defaultdict(list)
@@ -136,9 +154,8 @@ def _turns(attempt: Attempt) -> tuple[list[_Turn], list[tuple[str, list[Event], 
         if event.kind == "message":
             waiting[context].append(event)
         elif event.kind == "tool":
-            at = last.get(context)
-            (early[context] if at is None else at.loose).append(event)
-        elif event.kind == "decision" and event.error and not event.text and not event.calls:
+            (last[context].loose if context in last else early[context]).append(event)
+        elif event.error and not event.text and not event.calls and event.base is None:
             attempt.repairs.add("calls of the model that failed, no decisions", event.origin, fault=False)
             retries[context].append(event.error)
         else:
@@ -152,14 +169,12 @@ def _turns(attempt: Attempt) -> tuple[list[_Turn], list[tuple[str, list[Event], 
                 _go_on(turn, last.get(context), known, attempt)
             last[context] = turn
             turns.append(turn)
-    agents = {context: events[0].agent for context, events in waiting.items() if events}
-    trailing = [(agents[c], events, last.get(c)) for c, events in waiting.items() if events]
     if early:
         attempt.repairs.add("tools of a conversation without a decision", attempt.where, sum(map(len, early.values())))
     for context, errors in retries.items():
         if context in last:
             last[context].retries += errors
-    return turns, trailing
+    return turns, [(events, last.get(context)) for context, events in waiting.items()]
 
 
 def _once(attempt: Attempt) -> list[Event]:
@@ -167,54 +182,55 @@ def _once(attempt: Attempt) -> list[Event]:
     place: dict[tuple[str, str], int] = {}
     events: list[Event] = []
     for event in attempt.events:
-        key = (event.context, event.same_as)
-        if event.kind == "decision" and event.same_as and key in place:
+        named = event.kind == "decision" and event.same_as
+        at = place.setdefault((event.context, event.same_as), len(events)) if named else len(events)
+        if at < len(events):
             attempt.repairs.add("calls of the model reported twice", event.origin)
-            events[place[key]] = event
-            continue
-        if event.kind == "decision" and event.same_as:
-            place[key] = len(events)
-        events.append(event)
+        events[at : at + 1] = [event]
     return events
 
 
 def _go_on(turn: _Turn, last: _Turn | None, known: dict[tuple[str, str], tuple[_Turn, bool]], attempt: Attempt) -> None:
     """Find the longest known context that the inputs begin with; only the rest is new."""
-    event = turn.event
-    inputs, context = () if event.cut and last is not None else event.inputs or (), event.context
-    chain = [""]
-    for one in inputs:
-        chain.append(digest(chain[-1], _key(one)))
+    event, context = turn.event, turn.event.context
+    if event.base is not None:  # the format says it
+        turn.follows, turn.beside = known.get((context, event.base), (None, False))
+        turn.new = event.inputs or ()
+        known |= {(context, name): (turn, not i) for i, name in enumerate(event.place)}
+        return
+    inputs = () if event.cut and last is not None else event.inputs or ()
+    chain = _chain("", inputs)
     found = next((k for k in range(len(inputs), 0, -1) if (context, chain[k]) in known), 0)
     if found and not event.fresh:
         turn.follows, turn.beside = known[context, chain[found]]
         turn.new = inputs[found:]
     elif last is not None and not event.fresh and (not inputs or event.delta or _answers(inputs, last)):
         turn.follows, turn.new = last, inputs
-        chain = [digest(last.before, _key(last.event))]
-        for one in inputs:
-            chain.append(digest(chain[-1], _key(one)))
+        chain = _chain(last.before, (last.event, *inputs))
     else:
         turn.new = inputs
         if last is not None:
             attempt.repairs.add("contexts that begin anew", event.origin, fault=False)
     turn.before = chain[-1]
-    known.setdefault((context, chain[-1]), (turn, True))
-    known[context, digest(chain[-1], _key(event))] = (turn, False)
+    known.setdefault((context, turn.before), (turn, True))
+    known[context, _chain(turn.before, (event,))[-1]] = (turn, False)
 
 
 def _answers(inputs: Sequence[Event], last: _Turn) -> bool:
     """Whether they hold results of the calls before, and not the calls: they are only what is new."""
     called = {call.id for call in last.event.calls if call.id}
-    repeated = {call.id for one in inputs for call in one.calls}
-    return any(one.kind == "tool" and one.call_id in called - repeated for one in inputs)
+    repeated = {call.id for one in inputs if one.kind != "tool" for call in one.calls}
+    return any(one.kind == "tool" and one.calls[0].id in called - repeated for one in inputs)
 
 
-def _key(event: Event) -> str:
-    """What makes a message the same one: providers add keys, but say the same."""
-    role = {"decision": "assistant", "tool": "tool"}.get(event.kind, event.role)
-    calls = [[call.id, call.name, _arguments(call.arguments)[0]] for call in event.calls]
-    return compact([role, event.text, calls, event.call_id])
+def _chain(before: str, events: Sequence[Event]) -> list[str]:
+    """A name for the context ``before`` and for it after each event: providers add keys, but say the same."""
+    names = [before]
+    for one in events:
+        role = {"decision": "assistant", "tool": "tool"}.get(one.kind, one.role)
+        calls = [[c.id, *([] if one.kind == "tool" else [c.name, _arguments(c.arguments)[0]])] for c in one.calls]
+        names.append(digest(names[-1], compact([role, one.text, calls])))
+    return names
 
 
 # ------------------------------------------------------------------------------------------------- calls, results
@@ -228,29 +244,30 @@ def _match(turns: Sequence[_Turn], attempt: Attempt) -> None:
                 by_id[used.call.id].append(used)
     for turn in turns:
         spans, turn.loose = turn.loose, []
-        _give(turn, spans, by_id, attempt, kind="reported")
+        _give(turn, spans, by_id, attempt, "reported")
     for turn in turns:
         told = [event for event in turn.new if event.kind == "tool"]
         if turn.follows is None:  # results of calls that stand in a context that nobody recorded
-            told = [event for event in told if event.call_id in by_id]
-        _give(turn.follows or turn, told, by_id, attempt, kind="told")
+            told = [event for event in told if event.calls[0].id in by_id]
+        _give(turn.follows or turn, told, by_id, attempt, "told")
 
 
-def _give(turn: _Turn, results: Sequence[Event], by_id: Mapping[str, list[_Used]], attempt: Attempt, kind: str) -> None:
+def _give(turn: _Turn, results: Sequence[Event], by_id: Mapping[str, list[_Used]], attempt: Attempt, by: str) -> None:
     repairs = attempt.repairs
     for event in results:
-        uses = by_id.get(event.call_id, ())
-        if not event.call_id:
-            uses = [used for used in turn.calls if event.name in ("", used.call.name) and not used.call.id]
-            uses = uses or [used for used in turn.calls if event.name in ("", used.call.name)]
+        id, name, _ = event.calls[0]
+        uses = by_id.get(id, ())
+        if not id:
+            uses = [used for used in turn.calls if name in ("", used.call.name)]
+            uses = [used for used in uses if not used.call.id] or uses
             repairs.add("results without an id, given to calls in their order", event.origin, fault=False)
-        free = next((used for used in uses if not any(r.role == kind for r in used.results)), None)
+        free = next((used for used in uses if by not in used.results), None)
         if free is not None:
-            free.results.append(Event(kind="tool", role=kind, text=event.text, error=event.error, extra=event.extra))
+            free.results[by] = event
         elif uses:
-            repairs.add("results of one call told twice", event.origin, fault=kind == "reported")
+            repairs.add("results of one call told twice", event.origin, fault=by == "reported")
         else:
-            if not event.name:
+            if not name:
                 repairs.add("results without a call", event.origin)
             turn.loose.append(event)
 
@@ -270,82 +287,96 @@ def _arguments(given: Any) -> tuple[dict[str, Any], bool]:
 
 
 # ---------------------------------------------------------------------------------------------------------- nodes
-def _record(episode: Episode, turn: _Turn, attempt: Attempt, options: Options, notes: dict[str, Any]) -> None:
-    event, follows = turn.event, turn.follows
-    parent = -1 if follows is None else follows.seen if turn.beside else follows.last
-    for tool in turn.lead:
-        _tool(episode, _Used(Call(tool.call_id, tool.name, tool.arguments), [tool]), tool.agent, -1, notes, attempt)
-    delta = np.empty(0, np.int64)
-    ids, logp = _tokens(event, attempt)
-    prompt = _ids(event.prompt_ids, event, attempt)
-    before = None if follows is None else follows.prompt if turn.beside else follows.context
-    if prompt is not None:
-        delta = prompt
-        if before is not None and len(prompt) >= len(before) and np.array_equal(prompt[: len(before)], before):
-            delta = prompt[len(before) :]
-        elif follows is not None:
-            parent = -1
-            attempt.repairs.add(
-                "prompts that do not continue the tokens before, taken whole", event.origin, fault=False
+@dataclass(eq=False)
+class _Writer:
+    """Writes turns into the episode, and beside it what no field of a node holds, by the node's index."""
+
+    episode: Episode
+    attempt: Attempt
+    options: Options
+    notes: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def turn(self, turn: _Turn) -> None:
+        """What it saw, the decision, its tools."""
+        event, episode = turn.event, self.episode
+        for tool in turn.lead:
+            self._tool(_Used(tool.calls[0], {"": tool}), tool.agent, -1)
+        ids, logp = _tokens(event, self.attempt)
+        parent, delta = self._context(turn, ids)
+        seen = [one for one in turn.new if one.kind != "tool"]
+        for i, one in enumerate(seen):
+            mine = delta if i == len(seen) - 1 else ()
+            parent = episode.observe(self._said(one), agent=event.agent, token_ids=mine, parent=parent)
+            role = "assistant" if one.kind == "decision" else one.role
+            self._note(parent, {"role": "" if role == "user" else role, **one.extra})
+        if not seen and len(delta):
+            parent = episode.observe("", agent=event.agent, token_ids=delta, parent=parent)
+        turn.seen = parent
+        if event.kind == "component":
+            turn.node = episode.component(event.text, agent=event.agent, parent=parent)
+        else:
+            turn.node = episode.act(
+                self._said(event),
+                agent=event.agent,
+                token_ids=() if ids is None else ids,
+                logp=() if logp is None else logp,
+                reward=number(event.reward) or 0.0,
+                finish=finish_of(event.finish),
+                parent=parent,
             )
+        about = {"origin": event.origin, "retries": turn.retries, "error": event.error, "usage": usage_of(event.usage)}
+        about |= {"reasoning": "" if self.options.reasoning else event.reasoning, "scores": dict(event.scores)}
+        about |= {"said": event.text if event.calls else "", "calls": [call.id for call in event.calls]}
+        self._note(turn.node, {**about, **event.extra})
+        turn.last = turn.node
+        for used in [*turn.calls, *(_Used(tool.calls[0], {"": tool}) for tool in turn.loose)]:
+            turn.last = self._tool(used, event.agent, turn.last)
+
+    def _context(self, turn: _Turn, ids: np.ndarray | None) -> tuple[int, np.ndarray]:
+        """The node that it goes on from, and the tokens that entered since."""
+        event, follows = turn.event, turn.follows
+        parent, before = -1, None
+        if follows is not None:
+            parent = follows.seen if turn.beside else follows.last
+            before = follows.prompt if turn.beside else follows.context
+        prompt = _ids(event.prompt_ids, event, self.attempt)
+        if prompt is None:
+            if follows is not None and not len(event.token_ids):
+                turn.prompt, turn.context = before, before
+            return parent, np.empty(0, np.int64)
+        if event.base is not None:
+            return parent, prompt
         turn.prompt, turn.context = prompt, prompt if ids is None else np.concatenate([prompt, ids])
-    elif follows is not None and not len(event.token_ids):
-        turn.prompt, turn.context = before, before
-    seen = [one for one in turn.new if one.kind != "tool"]
-    for i, one in enumerate(seen):
-        mine = delta if i == len(seen) - 1 else ()
-        parent = episode.observe(_said(one, options), agent=event.agent, token_ids=mine, parent=parent)
-        _note(notes, parent, {"role": one.role if one.role not in ("", "user") else "", **one.extra})
-    if not seen and len(delta):
-        parent = episode.observe("", agent=event.agent, token_ids=delta, parent=parent)
-    turn.seen = parent
-    if event.kind == "component":
-        turn.node = episode.component(event.name or event.text, agent=event.agent, parent=parent)
-    else:
-        turn.node = episode.act(
-            _said(event, options),
-            agent=event.agent,
-            token_ids=() if ids is None else ids,
-            logp=() if logp is None else logp,
-            reward=event.reward or 0.0,
-            finish=event.finish,
-            parent=parent,
-        )
-    about = {"origin": event.origin, "retries": turn.retries, "error": event.error, "usage": dict(event.usage)}
-    about |= {"reasoning": "" if options.reasoning else event.reasoning, "said": event.text if event.calls else ""}
-    _note(notes, turn.node, about | {"calls": [c.id for c in event.calls], "scores": dict(event.scores), **event.extra})
-    turn.last = turn.node
-    for used in turn.calls:
-        turn.last = _tool(episode, used, event.agent, turn.last, notes, attempt)
-    for tool in turn.loose:
-        used = _Used(Call(tool.call_id, tool.name or "unknown", tool.arguments), [tool])
-        turn.last = _tool(episode, used, event.agent, turn.last, notes, attempt)
+        if before is not None and np.array_equal(prompt[: len(before)], before):
+            return parent, prompt[len(before) :]
+        if follows is not None:
+            what = "prompts that do not continue the tokens before, taken whole"
+            self.attempt.repairs.add(what, event.origin, fault=False)
+        return -1, prompt
 
+    def _tool(self, used: _Used, agent: str, parent: int) -> int:
+        arguments, well_formed = _arguments(used.call.arguments)
+        results = list(used.results.values())
+        error = next((one.error for one in results if one.error), "")
+        outcome = "raised" if error else "unparsed" if not well_formed else "ok" if results else "missing"
+        if not results:
+            self.attempt.repairs.add("calls without a result", self.attempt.where, fault=False)
+        text = next((one.text for one in results if one.text), "")
+        name = used.call.name or "unknown"
+        node = self.episode.tool(name, arguments, text, outcome=outcome, agent=agent, parent=parent)
+        extra = {key: value for one in results for key, value in one.extra.items()}
+        self._note(node, {"error": error if error != text else "", **extra})
+        return node
 
-def _tool(episode: Episode, used: _Used, agent: str, parent: int, notes: dict[str, Any], attempt: Attempt) -> int:
-    arguments, well_formed = _arguments(used.call.arguments)
-    error = next((one.error for one in used.results if one.error), "")
-    outcome = "raised" if error else "ok" if well_formed else "unparsed"
-    if not used.results:
-        outcome = "missing" if well_formed else "unparsed"
-        attempt.repairs.add("calls without a result", attempt.where, fault=False)
-    text = next((one.text for one in used.results if one.text), "")
-    node = episode.tool(used.call.name or "unknown", arguments, text, outcome=outcome, agent=agent, parent=parent)
-    extra = {key: value for one in used.results for key, value in one.extra.items()}
-    _note(notes, node, {"error": error if error != text else "", **extra})
-    return node
+    def _said(self, event: Event) -> str:
+        """What was said, then one line a call."""
+        thought = f"<think>{event.reasoning}</think>" if self.options.reasoning and event.reasoning else ""
+        calls = [f"{call.name}({compact(_arguments(call.arguments)[0])})" for call in event.calls]
+        return "\n".join(part for part in (thought, event.text, *calls) if part)
 
-
-def _said(event: Event, options: Options) -> str:
-    """What was said, then one line a call."""
-    thought = [f"<think>{event.reasoning}</think>"] if options.reasoning and event.reasoning else []
-    calls = [f"{call.name}({compact(_arguments(call.arguments)[0])})" for call in event.calls]
-    return "\n".join([*thought, *([event.text] if event.text else []), *calls])
-
-
-def _note(notes: dict[str, Any], node: int, values: Mapping[str, Any]) -> None:
-    if kept := {key: value for key, value in values.items() if value not in (None, "", [], {})}:
-        notes[str(node)] = kept
+    def _note(self, node: int, values: Mapping[str, Any]) -> None:
+        if kept := {key: value for key, value in values.items() if value not in (None, "", [], {})}:
+            self.notes[str(node)] = kept
 
 
 def _ids(given: Any, event: Event, attempt: Attempt) -> np.ndarray | None:
@@ -365,7 +396,7 @@ def _tokens(event: Event, attempt: Attempt) -> tuple[np.ndarray | None, np.ndarr
         return ids, None
     try:
         logp = np.array([np.nan if one is None else one for one in event.logp], np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         logp = np.empty(0)
     if logp.shape != ids.shape or (logp > 1e-6).any():
         attempt.repairs.add("log-probabilities that do not fit their tokens, left out", event.origin)
@@ -385,44 +416,34 @@ def _task(attempt: Attempt, options: Options) -> tuple[str, str]:
                 value = mapping(value).get(key)
         task = task if value is None else value if isinstance(value, str) else compact(value)
     if not task:
-        asked = [one for event in attempt.events for one in ((event.inputs or ()) if event.inputs else (event,))]
-        first = next((one.text for one in asked if one.kind == "message" and one.role == "user" and one.text), "")
-        task = f"text-{digest(first)[:12]}"
+        asked = (one for event in attempt.events for one in event.inputs or (event,))
+        text = next((one.text for one in asked if one.kind == "message" and one.role == "user" and one.text), "")
+        task = f"text-{digest(text)[:12]}"
         attempt.repairs.add("tasks named by their first text", attempt.where, fault=False)
     if options.group not in ("policy", "task"):
         raise BadInput("unknown group", got=options.group, expected="policy or task", where="--group")
     return task, f"{task} | {attempt.policy}" if options.group == "policy" and attempt.policy else task
 
 
-def _pay(episode: Episode, attempt: Attempt, options: Options, turns: Sequence[_Turn]) -> dict[str, Any]:
-    """Rewards and the end; what nobody said is not made up: without an outcome nothing is to be learned from it."""
+def _pay(episode: Episode, attempt: Attempt, options: Options, turns: Sequence[_Turn]) -> str:
+    """Rewards and the end; what nobody said is not made up: without an outcome nothing is to be learned from it.
+
+    Returns:
+        "missing" where there is none.
+    """
     told = options.outcomes.get(attempt.key) or options.outcomes.get(episode.id) or {}
-    scores = {name: value for name, value in attempt.scores.items() if number(value) is not None}
-    name = options.reward or ("reward" if "reward" in scores else next(iter(scores)) if len(scores) == 1 else "")
-    reward = next(
-        (
-            n
-            for n in (number(told.get("reward")), scores.get(options.reward), attempt.reward, scores.get(name))
-            if n is not None
-        ),
-        None,
-    )
-    if reward is None and scores:
-        what = (
-            "attempts without the score that --reward names"
-            if options.reward
-            else "several scores: name one with --reward"
-        )
-        attempt.repairs.add(what, attempt.where, fault=False)
-    elif options.reward and options.reward not in scores and "reward" not in told:
-        what = "attempts without the score that --reward names: their own reward pays"
-        attempt.repairs.add(what, attempt.where, fault=False)
-    success = told.get("success") if isinstance(told.get("success"), bool) else attempt.success
+    scores = _numbers(attempt.scores, attempt)
+    own = _numbers({"reward": attempt.reward}, attempt)
     steps = [(turn, value) for turn in turns if (value := _step_reward(turn.event, options)) is not None]
+    by_name, by_total = options.paying(scores), own.get("reward")
+    offers = (number(told.get("reward")), *((by_name, by_total) if options.reward else (by_total, by_name)))
+    reward = next((n for n in offers if n is not None), None)
+    _say_unpaid(attempt, options, scores, reward, told="reward" in told)
+    success = next((s for s in (told.get("success"), attempt.success) if isinstance(s, bool)), None)
     for turn, value in steps:
-        if turn.event.reward is None and turn.event.kind == "decision":
+        if number(turn.event.reward) is None and turn.event.kind == "decision":
             episode.add_reward(value, turn.node)
-    if reward is None and isinstance(success, bool) and not steps:
+    if reward is None and success is not None and not steps:
         reward = float(success)
     if options.success and (reward is not None or steps):
         success = options.succeeded(episode.total_reward if reward is None else reward)
@@ -430,8 +451,7 @@ def _pay(episode: Episode, attempt: Attempt, options: Options, turns: Sequence[_
         success = bool(reward)
     if reward is not None and not steps and episode.n_steps:
         episode.add_reward(reward)
-    kinds = scores | ({} if attempt.reward is None else {"reward": attempt.reward})
-    episode.rewards_by_kind = {kind: float(value) for kind, value in kinds.items()}
+    episode.rewards_by_kind = {**scores, **own}
     paid = reward is not None or success is not None or bool(steps)
     if not paid:
         attempt.repairs.add("attempts without an outcome: nothing is learned from them", attempt.where, fault=False)
@@ -443,44 +463,58 @@ def _pay(episode: Episode, attempt: Attempt, options: Options, turns: Sequence[_
         valid=attempt.valid and paid,
         stop=attempt.limit or attempt.stop,
     )
-    return {"outcome": "" if paid else "missing"}
+    return "" if paid else "missing"
+
+
+def _numbers(given: Mapping[str, Any], attempt: Attempt) -> dict[str, float]:
+    """The scores that are numbers; a judge that failed or said NaN is no outcome, ``None`` nobody's fault."""
+    found = {str(name): n for name, value in given.items() if (n := number(value)) is not None}
+    if lost := sum(value is not None for value in given.values()) - len(found):
+        attempt.repairs.add("scores that are no numbers, left out", attempt.where, lost)
+    return found
+
+
+def _say_unpaid(
+    attempt: Attempt, options: Options, scores: Mapping[str, float], reward: float | None, *, told: bool
+) -> None:
+    if options.reward and options.reward not in scores and not told and (scores or reward is not None):
+        what = "attempts without the score that --reward names"
+        what += "" if reward is None else ": their own reward pays"
+    elif reward is None and scores:
+        what = "several scores: name one with --reward"
+    else:
+        return
+    attempt.repairs.add(what, attempt.where, fault=False)
 
 
 def _step_reward(event: Event, options: Options) -> float | None:
     """What paid one decision."""
-    if event.reward is not None:
-        return event.reward
-    scores = event.scores
-    name = options.reward or ("reward" if "reward" in scores else next(iter(scores)) if len(scores) == 1 else "")
-    return scores.get(name)
+    own = number(event.reward)
+    return options.paying(event.scores) if own is None else own
 
 
 def _callers(turns: Sequence[_Turn]) -> dict[str, int]:
     """By the first node of a conversation that a tool call started: the action that called."""
-    of = {tool.call_id: turn for turn in turns for tool in turn.loose if tool.call_id}
-    of |= {call.id: turn for turn in turns for call in turn.event.calls if call.id}
+    of = {tool.calls[0].id: turn for turn in turns for tool in turn.loose}
+    of |= {call.id: turn for turn in turns for call in turn.event.calls}
     begun: dict[str, int] = {}
     for turn in turns:
-        caller = of.get(turn.event.caller)
+        caller = of.get(turn.event.caller) if turn.event.caller else None
         if caller is not None and caller is not turn and turn.follows is None:
-            begun[str(_first(turn))] = caller.node
+            observed = sum(one.kind != "tool" for one in turn.new)
+            begun[str(turn.seen - max(0, observed - 1) if turn.seen >= 0 else turn.node)] = caller.node
     return begun
 
 
-def _first(turn: _Turn) -> int:
-    return turn.seen - max(0, sum(one.kind != "tool" for one in turn.new) - 1) if turn.seen >= 0 else turn.node
-
-
 def _usage(attempt: Attempt, turns: Sequence[_Turn]) -> dict[str, float]:
-    """Sums over decisions; what nobody counted is left out, never 0."""
+    """Sums over decisions."""
     total: dict[str, float] = {}
     for turn in turns:
-        for name, value in turn.event.usage.items():
+        for name, value in usage_of(turn.event.usage).items():
             total[name] = total.get(name, 0.0) + value
-    for name, value in total.items():
-        whole = attempt.total_usage.get(name)
-        if whole is not None and abs(whole - value) > 0.01 * max(abs(whole), abs(value)):
-            attempt.repairs.add(
-                f"usage ({name}) that is not what the document says of the whole", attempt.where, fault=False
-            )
+    whole = usage_of(attempt.total_usage)
+    for name in total.keys() & whole.keys():
+        if abs(whole[name] - total[name]) > 0.01 * max(abs(whole[name]), abs(total[name])):
+            what = f"usage ({name}) that is not what the document says of the whole"
+            attempt.repairs.add(what, attempt.where, fault=False)
     return total

@@ -5,8 +5,6 @@ All text is data: bounded, made valid Unicode, never run, no file or address in 
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import json
 import math
@@ -27,33 +25,64 @@ MAX_NODES = 100_000
 MAX_ATTEMPTS = 10_000
 _TO_LENGTH = ("length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded")
 _TO_STOP = ("stop", "end_turn", "stop_sequence", "tool_calls", "tool_call", "tool_use")
+USAGE = {
+    "prompt_tokens": "prompt",
+    "input_tokens": "prompt",
+    "total_prompt_tokens": "prompt",
+    "gen_ai.usage.input_tokens": "prompt",
+    "gen_ai.usage.prompt_tokens": "prompt",
+    "llm.token_count.prompt": "prompt",
+    "completion_tokens": "completion",
+    "output_tokens": "completion",
+    "total_completion_tokens": "completion",
+    "gen_ai.usage.output_tokens": "completion",
+    "gen_ai.usage.completion_tokens": "completion",
+    "llm.token_count.completion": "completion",
+    "cached_tokens": "cached",
+    "cached_input_tokens": "cached",
+    "cache_read_input_tokens": "cached",
+    "input_tokens_cache_read": "cached",
+    "total_cached_tokens": "cached",
+    "gen_ai.usage.cache_read.input_tokens": "cached",
+    "llm.token_count.prompt_details.cache_read": "cached",
+    "cost_usd": "cost_usd",
+    "cost": "cost_usd",
+    "total_cost": "cost_usd",
+    "total_cost_usd": "cost_usd",
+    "llm.cost.total": "cost_usd",
+}
+"""What the formats call the numbers of a call, and what we do."""
 
 
 class Call(NamedTuple):
     """A call of a tool as the model wrote it: ``arguments`` is an object, or text that may be one."""
 
-    id: str
-    name: str
-    arguments: Any
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """One thing that happened.
+    """One thing that happened, with values as the format has them.
 
     Attributes:
         kind: message (entered the context), decision (a model call), tool (what a tool gave), component (a part that
             ran without a model).
         agent: who saw, decided or called.
         context: key of the conversation that it belongs to.
+        text: what was said, came back or entered.
+        calls: of a decision: its calls; of a tool: the call that it answers, by its id, or by its name and arguments.
         inputs: of a decision: the whole context, where the format repeats it; ``None``: what stands before it.
         delta: ``inputs`` holds only what is new.
         cut: ``inputs`` lost its end: of no use where the conversation is known.
+        base: in a format that is a tree: the place from which ``inputs`` and ``prompt_ids`` go on, "" = its root.
+        place: of a decision in such a tree: its context, and it.
         fresh: the context begins anew here.
         origin: where it stands in the document: a step, a message, a span.
         same_as: decisions with one name here are one call, reported several times; the last report counts.
         caller: id of the tool call that started this conversation.
-        arguments: of a tool that no message of the model names.
+        usage: numbers by the format's own names.
         reasoning: what the model thought, kept beside what it said.
     """
 
@@ -66,18 +95,17 @@ class Event:
     inputs: tuple[Event, ...] | None = None
     delta: bool = False
     cut: bool = False
+    base: str | None = None
+    place: tuple[str, str] = ("", "")
     fresh: bool = False
-    call_id: str = ""
-    name: str = ""
-    arguments: Any = None
     token_ids: Any = ()
     prompt_ids: Any = None
     logp: Any = ()
-    reward: float | None = None
+    reward: Any = None
     scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    finish: str = ""
+    finish: Any = ""
     error: str = ""
-    usage: Mapping[str, float] = field(default_factory=dict[str, float])
+    usage: Any = None
     reasoning: str = ""
     origin: str = ""
     same_as: str = ""
@@ -121,7 +149,7 @@ class Attempt:
         sha256: of its content.
         where: file and line, for messages.
         policy: who decided: agent, version, model.
-        scores: outcomes of the attempt as a whole, by name.
+        scores: outcomes of the attempt as a whole, by name; ``None`` = not scored.
         reward, success: the outcome, where the format says which one it is.
         limit: why the harness cut it off; "" = it did not.
         valid: False = the harness failed.
@@ -140,16 +168,16 @@ class Attempt:
     task: str = ""
     env: str = ""
     policy: str = ""
-    scores: Mapping[str, float] = field(default_factory=dict[str, float])
-    reward: float | None = None
-    success: bool | None = None
+    scores: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    reward: Any = None
+    success: Any = None
     limit: str = ""
     valid: bool = True
     stop: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     original: bytes = b""
-    total_usage: Mapping[str, float] = field(default_factory=dict[str, float])
+    total_usage: Any = None
 
 
 # -------------------------------------------------------------------------------------------------------- files
@@ -164,11 +192,11 @@ def read_bytes(path: Path) -> bytes:
             raise _too_large(str(path), path.stat().st_size)
         return path.read_bytes()
     except OSError as error:
-        raise BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path)) from error
+        raise _not_read(path, error) from error
 
 
-def parse(data: bytes, where: str, repairs: Repairs, *, longest: int | None = None) -> Any:
-    """JSON of a document, its texts valid Unicode and bounded (``longest``: by another bound).
+def parse(data: bytes, where: str, repairs: Repairs, *, longest: int | None = None, deepest: int = MAX_DEPTH) -> Any:
+    """JSON of a document, its texts valid Unicode and bounded (``longest``, ``deepest``: by other bounds).
 
     Raises:
         BadInput: no JSON, too large, or nested deeper than a record may be.
@@ -186,10 +214,12 @@ def parse(data: bytes, where: str, repairs: Repairs, *, longest: int | None = No
         raise _too_deep(where) from error
     except ValueError as error:
         raise BadInput("not JSON", got=str(error), where=where, do="a file that was cut has lost its end") from error
-    return clean(value, where, repairs, longest=longest)
+    return clean(value, where, repairs, longest=longest, levels=deepest)
 
 
-def json_lines(path: Path, repairs: Repairs, *, longest: int | None = None) -> Iterator[tuple[str, bytes, Any]]:
+def json_lines(
+    path: Path, repairs: Repairs, *, longest: int | None = None, deepest: int = MAX_DEPTH
+) -> Iterator[tuple[str, bytes, Any]]:
     """Place, bytes and value of each line; one that cannot be read is left out and counted, as is a torn last one.
 
     Raises:
@@ -198,39 +228,42 @@ def json_lines(path: Path, repairs: Repairs, *, longest: int | None = None) -> I
     try:
         file = path.open("rb")
     except OSError as error:
-        raise BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path)) from error
+        raise _not_read(path, error) from error
     with file:
         number = 0
         while line := file.readline(MAX_DOCUMENT + 2):
             number += 1
-            where = f"{path.name}:{number}"
-            if len(line.strip()) > MAX_DOCUMENT:
+            where, line = f"{path.name}:{number}", line.strip()
+            if len(line) > MAX_DOCUMENT:
                 raise _too_large(where, len(line))
-            if not line.strip():
-                continue
             try:
-                yield where, line.strip(), parse(line, where, repairs, longest=longest)
+                if line:
+                    yield where, line, parse(line, where, repairs, longest=longest, deepest=deepest)
             except BadInput as error:
                 repairs.add(f"lines left out: {error.what}", where)
 
 
-def clean(value: Any, where: str, repairs: Repairs, depth: int = 0, *, longest: int | None = None) -> Any:
+def clean(value: Any, where: str, repairs: Repairs, *, longest: int | None = None, levels: int = MAX_DEPTH) -> Any:
     """JSON with texts that can be written: lone surrogates replaced, long ones cut in the middle.
 
     Raises:
-        BadInput: nested deeper than a record may be.
+        BadInput: nested deeper than ``levels``.
     """
     if isinstance(value, str):
         return _clean_text(value, where, repairs, MAX_TEXT if longest is None else longest)
-    if isinstance(value, (dict, list)) and depth >= MAX_DEPTH:
+    if not isinstance(value, (dict, list)):
+        return value
+    if levels <= 0:
         raise _too_deep(where)
 
     def inner(item: Any) -> Any:
-        return item if type(item) in (int, float) else clean(item, where, repairs, depth + 1, longest=longest)
+        if type(item) in (int, float):
+            return item
+        return clean(item, where, repairs, longest=longest, levels=levels - 1)
 
     if isinstance(value, dict):
         return {inner(key): inner(item) for key, item in value.items()}
-    return [inner(item) for item in value] if isinstance(value, list) else value
+    return [inner(item) for item in value]
 
 
 def _clean_text(text: str, where: str, repairs: Repairs, longest: int) -> str:
@@ -247,10 +280,13 @@ def _clean_text(text: str, where: str, repairs: Repairs, longest: int) -> str:
     return text
 
 
+def _not_read(path: Path, error: OSError) -> BadInput:
+    return BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path))
+
+
 def _too_large(where: str, size: int) -> BadInput:
-    return BadInput(
-        "the document is too large", got=f"{size:,} bytes", expected=f"at most {MAX_DOCUMENT:,}", where=where
-    )
+    expected = f"at most {MAX_DOCUMENT:,}"
+    return BadInput("the document is too large", got=f"{size:,} bytes", expected=expected, where=where)
 
 
 def _too_deep(where: str) -> BadInput:
@@ -274,9 +310,25 @@ def compact(value: Any) -> str:
 
 def number(value: Any) -> float | None:
     """A finite number, a truth value as 0 or 1; ``None`` for anything else."""
-    if isinstance(value, (bool, int, float)) and math.isfinite(value):
-        return float(value)
-    return None
+    try:
+        return float(value) if isinstance(value, (bool, int, float)) and math.isfinite(value) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+
+
+def usage_of(record: Any) -> dict[str, float]:
+    """Numbers of a call by our names; what is not known is left out, never 0."""
+    found: dict[str, float] = {}
+    for theirs, ours in USAGE.items():
+        value = number(mapping(record).get(theirs))
+        if value is not None:
+            found.setdefault(ours, value)
+    return found
+
+
+def finish_of(told: Any) -> str:
+    """How a completion ended, in our words."""
+    return "length" if told in _TO_LENGTH else "stop" if told in _TO_STOP else ""
 
 
 def mapping(value: Any) -> dict[str, Any]:
@@ -289,68 +341,22 @@ def listing(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def mappings(value: Any) -> list[dict[str, Any]]:
+    """The items of a JSON list as objects."""
+    return [mapping(one) for one in listing(value)]
+
+
+def first(record: Mapping[str, Any], *keys: str) -> Any:
+    """The value of the first of the keys that is there and says something."""
+    return next((value for key in keys if (value := record.get(key)) not in (None, "")), None)
+
+
+def word(record: Mapping[str, Any], *keys: str) -> str:
+    """The same as text; "" = none."""
+    value = first(record, *keys)
+    return "" if value is None else value if isinstance(value, str) else compact(value)
+
+
 def rest(record: Mapping[str, Any], *known: str) -> dict[str, Any]:
     """The fields of a record that no reader knows."""
     return {key: value for key, value in record.items() if key not in known and value not in (None, "", [], {})}
-
-
-def usage_of(record: Any, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-    """Numbers of a call by our names, ``{ours: (theirs, …)}``; what is not known is left out."""
-    found = {
-        ours: next((n for k in theirs if (n := number(mapping(record).get(k))) is not None), None)
-        for ours, theirs in names.items()
-    }
-    return {ours: value for ours, value in found.items() if value is not None}
-
-
-def finish_of(word: Any) -> str:
-    """How a completion ended, in our words."""
-    return "length" if word in _TO_LENGTH else "stop" if word in _TO_STOP else ""
-
-
-def sealed(value: Any) -> dict[str, Any]:
-    """What a provider signed or encrypted: its hash and length stand for it."""
-    text = value if isinstance(value, str) else compact(value)
-    return {"sha256": digest(text), "length": len(text)}
-
-
-def text_of(content: Any) -> str:
-    """The text of a message: its text parts, one a line, in order; of a picture, sound or file a short note."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list):
-        return "\n".join(text for part in content if (text := text_of(part)))
-    if isinstance(content, dict):
-        for key in ("text", "content", "refusal"):
-            if isinstance(content.get(key), (str, list)) and not media_kind(content):
-                return text_of(content[key])
-        return _media(content) if media_kind(content) else compact(content)
-    return compact(content)
-
-
-def media_kind(part: Mapping[str, Any]) -> str:
-    """Whether a part is a picture, a sound, a video or a file; "" = none of them."""
-    kind = str(part.get("type", ""))
-    if kind in ("blob", "uri"):
-        return str(part.get("modality") or "file")
-    return next((name for name in ("image", "audio", "video", "file", "document") if name in kind), "")
-
-
-def _media(part: Mapping[str, Any]) -> str:
-    """``[image png, 1,234 bytes, sha256 ab12…]``: bytes are not copied, addresses and paths are not opened."""
-    kind = media_kind(part)
-    inner = next((part[k] for k in ("image_url", "input_audio", "source", "file", "image", "audio") if k in part), part)
-    inner = {"data": inner} if isinstance(inner, str) else mapping(inner)
-    data = str(next((inner[k] for k in ("data", "file_data", "content", "url") if inner.get(k)), ""))
-    head, _, tail = data.rpartition(",")
-    mime = str(inner.get("media_type") or part.get("mime_type") or inner.get("format") or head[5:].partition(";")[0])
-    what = f"{kind} {mime.rpartition('/')[2]}".strip()
-    try:
-        content = base64.b64decode(tail, validate=True) if "://" not in tail else b""
-    except (binascii.Error, ValueError):
-        content = b""
-    if not content:
-        return f"[{what}, not opened]"
-    return f"[{what}, {len(content):,} bytes, sha256 {hashlib.sha256(content).hexdigest()[:8]}…]"

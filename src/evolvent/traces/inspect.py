@@ -6,36 +6,31 @@ were handed the task are missing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput, missing_extra
-from evolvent.traces.chat import message_events
 from evolvent.traces.events import (
     Attempt,
+    Call,
     Event,
     Repairs,
     clean,
     compact,
     digest,
-    finish_of,
     listing,
     mapping,
-    number,
+    mappings,
     rest,
-    text_of,
-    usage_of,
+    word,
 )
+from evolvent.traces.messages import message_events, text_of
 
 FORMAT = "inspect"
 _LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
-_USAGE = {
-    "prompt": ("input_tokens",),
-    "completion": ("output_tokens",),
-    "cached": ("input_tokens_cache_read",),
-    "cost_usd": ("total_cost",),
-}
+_MESSAGE = ("role", "content", "tool_calls", "tool_call_id", "error", "logprobs")
 _SAMPLE = ("id", "epoch", "uuid", "input", "messages", "output", "scores", "events", "limit", "error", "attachments")
 _SAMPLE += ("store", "model_usage", "role_usage", "invalidation")
 
@@ -67,29 +62,21 @@ def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
 
 def attempt_of(header: Mapping[str, Any], sample: Mapping[str, Any], where: str, repairs: Repairs) -> Attempt:
     """A sample, as JSON, as an attempt."""
-    task, limit = str(header.get("task", "")), mapping(sample.get("limit"))
-    events = _events(listing(sample.get("events")), repairs)
+    task, broken = word(header, "task"), mapping(sample.get("error"))
+    events = _events(mappings(sample.get("events")), repairs)
     if not any(event.kind == "decision" for event in events):
         repairs.add("logs without events, messages taken instead", where, fault=False)
-        events = [
-            e for i, m in enumerate(listing(sample.get("messages"))) for e in _message(mapping(m), f"message {i}")
-        ]
-    scores: dict[str, float] = {}
+        events = [e for i, m in enumerate(mappings(sample.get("messages"))) for e in _message(m, f"message {i}")]
+    scores: dict[str, Any] = {}
     for scorer, score in mapping(sample.get("scores")).items():
         found = mapping(score).get("value")
-        parts = (
-            found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else [("", found)]
-        )
-        for part, value in parts:
-            if (n := _LETTERS.get(value) if isinstance(value, str) else number(value)) is None:
-                repairs.add("scores that are no numbers, left out", where, fault=False)
-            else:
-                scores[f"{scorer}.{part}" if part != "" else str(scorer)] = n
-    broken = mapping(sample.get("error"))
-    key = sample.get("uuid") or f"{header.get('eval_id')} {sample.get('id')} {sample.get('epoch')}"
+        parts = found if isinstance(found, dict) else dict(enumerate(found)) if isinstance(found, list) else {"": found}
+        for part, value in parts.items():
+            name = f"{scorer}.{part}" if part != "" else str(scorer)
+            scores[name] = _LETTERS.get(value, value) if isinstance(value, str) else value
     return Attempt(
         format=FORMAT,
-        key=str(key),
+        key=word(sample, "uuid") or f"{header.get('eval_id')} {sample.get('id')} {sample.get('epoch')}",
         sha256=digest(compact(sample)),
         where=where,
         events=tuple(events),
@@ -97,63 +84,58 @@ def attempt_of(header: Mapping[str, Any], sample: Mapping[str, Any], where: str,
         name=f"{sample.get('id')}, epoch {sample.get('epoch')}",
         task=f"{task}/{sample.get('id')}",
         env=task,
-        policy=str(header.get("model", "")),
+        policy=word(header, "model"),
         scores=scores,
-        limit=str(limit.get("type") or ""),
+        limit=word(mapping(sample.get("limit")), "type"),
         valid=not sample.get("invalidation") and (not broken or bool(scores)),
-        stop=str(broken.get("message") or "")[:200],
+        stop=word(broken, "message")[:200],
         fields={**sample, "eval": header},
         extra={"epoch": sample.get("epoch"), **rest(sample, *_SAMPLE)},
     )
 
 
-def _events(events: list[Any], repairs: Repairs) -> list[Event]:
+def _events(events: Sequence[dict[str, Any]], repairs: Repairs) -> list[Event]:
     """Calls of the model and of tools; an agent is the nearest span that is one."""
-    spans = {str(e.get("id")): e for e in map(mapping, events) if e.get("event") == "span_begin"}
+    spans = {word(one, "id"): one for one in events if one.get("event") == "span_begin"}
     made: list[Event] = []
     handed: dict[str, str] = {}
-    for one in map(mapping, events):
-        agent = _agent(spans, str(one.get("span_id") or ""), repairs)
-        who, context = str(agent.get("name") or "agent"), str(agent.get("id") or "")
-        if one.get("event") == "tool" and not one.get("pending"):
-            handed[str(one.get("agent"))] = str(one.get("id"))
-            error = mapping(one.get("error"))
-            made.append(
-                Event(
-                    kind="tool",
-                    agent=who,
-                    context=context,
-                    call_id=str(one.get("id") or ""),
-                    name=str(one.get("function") or ""),
-                    arguments=one.get("arguments"),
-                    text=text_of(one.get("result")) or str(error.get("message") or ""),
-                    error=str(error.get("type") or ""),
-                    origin=str(one.get("uuid") or ""),
-                )
-            )
-        elif one.get("event") == "model" and not one.get("pending"):
+    for one in events:
+        if one.get("event") not in ("tool", "model") or one.get("pending"):
+            continue
+        agent = _agent(spans, word(one, "span_id"), repairs)
+        who, context = word(agent, "name") or "agent", word(agent, "id")
+        if one["event"] == "model":
             made.append(_decision(one, who, context, handed.get(who, "")))
+            continue
+        error = mapping(one.get("error"))
+        handed[word(one, "agent")] = word(one, "id")
+        made.append(
+            Event(
+                kind="tool",
+                agent=who,
+                context=context,
+                calls=(Call(word(one, "id"), word(one, "function"), one.get("arguments")),),
+                text=text_of(one.get("result")) or word(error, "message"),
+                error=word(error, "type"),
+                origin=word(one, "uuid"),
+            )
+        )
     return made
 
 
 def _decision(one: Mapping[str, Any], who: str, context: str, caller: str) -> Event:
-    output = mapping(one.get("output"))
+    output, error = mapping(one.get("output")), one.get("error")
     choice = mapping(next(iter(listing(output.get("choices"))), {}))
-    said = _message({**mapping(choice.get("message")), "logprobs": choice.get("logprobs")}, "")
+    said = _message({**mapping(choice.get("message")), "logprobs": choice.get("logprobs")}, word(one, "uuid"))
     event = next((e for e in said if e.kind == "decision"), Event(kind="decision"))
-    error = one.get("error")
-    return Event(
-        kind="decision",
+    return dataclasses.replace(
+        event,
         agent=who,
         context=context,
-        text=event.text,
-        calls=event.calls,
-        reasoning=event.reasoning,
-        inputs=tuple(e for m in listing(one.get("input")) for e in _message(mapping(m), "")),
-        finish=finish_of(choice.get("stop_reason") or output.get("stop_reason")),
-        error=error if isinstance(error, str) else str(mapping(error).get("message") or ""),
-        usage=usage_of(output.get("usage"), _USAGE),
-        origin=str(one.get("uuid") or ""),
+        inputs=tuple(e for m in mappings(one.get("input")) for e in _message(m, "")),
+        finish=choice.get("stop_reason") or output.get("stop_reason"),
+        error=error if isinstance(error, str) else word(mapping(error), "message"),
+        usage=output.get("usage"),
         caller=caller,
         extra={**event.extra, **{key: one[key] for key in ("retries", "role", "model") if one.get(key)}},
     )
@@ -166,30 +148,11 @@ def _agent(spans: Mapping[str, dict[str, Any]], at: str, repairs: Repairs) -> di
         if spans[at].get("type") == "agent":
             return spans[at]
         seen.add(at)
-        at = str(spans[at].get("parent_id") or "")
+        at = word(spans[at], "parent_id")
     if at in seen:
         repairs.add("spans that are their own ancestors, cut", at)
     return {}
 
 
 def _message(message: dict[str, Any], origin: str) -> list[Event]:
-    """A message in the dialect of chat."""
-    calls = [
-        {"id": c.get("id"), "function": {"name": c.get("function"), "arguments": c.get("arguments")}}
-        for c in map(mapping, listing(message.get("tool_calls")))
-    ]
-    content = message.get("content")
-    if isinstance(content, list):
-        content = [
-            {**p, "type": "thinking", "thinking": p.get("reasoning")} if mapping(p).get("type") == "reasoning" else p
-            for p in content
-        ]
-    error = mapping(message.get("error"))
-    known = {
-        "role": message.get("role"),
-        "content": content or error.get("message"),
-        "tool_calls": calls,
-        "is_error": bool(error),
-    }
-    known |= {"tool_call_id": message.get("tool_call_id"), "logprobs": message.get("logprobs")}
-    return message_events(known, origin)
+    return message_events({key: message.get(key) for key in _MESSAGE}, origin)

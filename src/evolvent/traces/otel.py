@@ -6,6 +6,7 @@ score on a model call pays that decision, one on an agent or a trace pays the at
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,9 +15,7 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.traces import openinference
-from evolvent.traces.chat import message_events
 from evolvent.traces.events import (
-    MAX_ATTEMPTS,
     Attempt,
     Call,
     Event,
@@ -24,16 +23,14 @@ from evolvent.traces.events import (
     clean,
     compact,
     digest,
-    finish_of,
-    listing,
     mapping,
     number,
     parse,
     rest,
-    text_of,
-    usage_of,
+    word,
 )
-from evolvent.traces.otlp import READ, USAGE, Span, records, values_of
+from evolvent.traces.messages import message_events
+from evolvent.traces.otlp import READ, Span, records, values_of
 
 FORMAT = "otel"
 _DECISIONS = ("chat", "generate_content", "text_completion", "fetch_response")
@@ -51,7 +48,7 @@ def read_all(paths: Sequence[Path], repairs: Repairs) -> Iterator[Attempt]:
     spans, logs = dict[tuple[str, str], Span](), list[Span]()
     for path in paths:
         for where, value in values_of(path, repairs):
-            for one, kind in records(mapping(value), where, repairs):
+            for one, kind in records(value, where, repairs):
                 if kind == "logRecords":
                     logs.append(one)
                 elif (one.trace, one.id) in spans:
@@ -70,10 +67,7 @@ def read_all(paths: Sequence[Path], repairs: Repairs) -> Iterator[Attempt]:
     for span in spans.values():
         groups[name[span.trace, span.id]].append(span)
     scores = _scores(evaluations, spans, name, repairs)
-    for count, (key, members) in enumerate(sorted(groups.items())):
-        if count >= MAX_ATTEMPTS:
-            repairs.add(f"attempts after the first {MAX_ATTEMPTS:,} left out", members[0].place)
-            return
+    for key, members in sorted(groups.items()):
         attempt = _attempt(key, members, scores.get(key, {}), repairs.part())
         if any(event.kind == "decision" for event in attempt.events):
             yield attempt
@@ -101,13 +95,11 @@ def _group_names(spans: Mapping[tuple[str, str], Span]) -> dict[tuple[str, str],
     """The attempt of each span: the conversation that it or an ancestor names, its trace's only one, its trace."""
     of_trace: dict[str, set[str]] = defaultdict(set)
     for span in spans.values():
-        if span.get("conversation"):
-            of_trace[span.trace].add(span.text("conversation"))
+        of_trace[span.trace] |= {span.text("conversation")} - {""}
     names: dict[tuple[str, str], str] = {}
     for key, span in spans.items():
-        own = next((one.text("conversation") for one in (span, *span.up) if one.get("conversation")), "")
-        only = of_trace[span.trace] if len(of_trace[span.trace]) == 1 else {span.trace}
-        names[key] = own or next(iter(only))
+        own = next((name for one in (span, *span.up) if (name := one.text("conversation"))), "")
+        names[key] = own or (next(iter(of_trace[span.trace])) if len(of_trace[span.trace]) == 1 else span.trace)
     return names
 
 
@@ -139,16 +131,13 @@ def _scores(
     by_trace = {span.trace: group[key] for key, span in spans.items()}
     whole: dict[str, dict[str, float]] = defaultdict(dict)
     for _, at, values in sorted(evaluations, key=lambda one: (one[0], one[1].place)):
-        name, value = (
-            str(values.get("gen_ai.evaluation.name") or ""),
-            number(values.get("gen_ai.evaluation.score.value")),
-        )
+        name, value = word(values, "gen_ai.evaluation.name"), number(values.get("gen_ai.evaluation.score.value"))
         if name.startswith(_OWN):
             continue
         if value is None or values.get("error.type"):
             repairs.add("evaluations that gave no number: no outcome", at.place, fault=False)
             continue
-        span = spans.get((at.trace, at.id)) or by_response.get(str(values.get("gen_ai.response.id") or ""))
+        span = spans.get((at.trace, at.id)) or by_response.get(word(values, "gen_ai.response.id"))
         if span is not None and span.operation in _DECISIONS:
             target = span.scores
         elif span is not None or at.trace in by_trace:
@@ -174,8 +163,8 @@ def _attempt(key: str, spans: list[Span], scores: dict[str, float], repairs: Rep
     )
     events = [event for span in spans if not span.dropped for event in _of_span(span, content, repairs)]
     others = sorted({span.operation or span.name for span in spans if not _kind(span)} - {"invoke_agent"})
-    first = next((span for span in spans if span.operation in _DECISIONS), spans[0])
-    agent = first.agent or first
+    main = next((span for span in spans if span.operation in _DECISIONS), spans[0])
+    agent = main.agent or main
     told = sorted(compact([s.id, s.attributes, s.events, s.failed, s.scores]) for s in spans)
     roots = [span for span in spans if not span.up] or spans[:1]
     fields = {name: value for span in reversed(roots) for name, value in span.attributes.items()}
@@ -186,7 +175,7 @@ def _attempt(key: str, spans: list[Span], scores: dict[str, float], repairs: Rep
         where=spans[0].place,
         events=tuple(events),
         repairs=repairs,
-        policy=" ".join(t for t in (agent.text("agent"), agent.text("version"), first.text("model")) if t),
+        policy=" ".join(t for t in (agent.text("agent"), agent.text("version"), main.text("model")) if t),
         scores=scores,
         fields=fields,
         extra={"root": rest(roots[0].attributes, *READ), "other_spans": others} if not _kind(roots[0]) else {},
@@ -203,12 +192,8 @@ def _once(spans: Sequence[Span], repairs: Repairs) -> None:
         for above in span.up:
             if _kind(span) == _kind(above) == "decision" and not above.dropped:
                 ours, theirs = span.get("output"), above.get("output")
-                if (
-                    ours is None
-                    or theirs is None
-                    or ours == theirs
-                    or span.text("response") == above.text("response") != ""
-                ):
+                same = span.text("response") == above.text("response") != ""
+                if same or None in (ours, theirs) or ours == theirs:
                     above.dropped = True
                     span.attributes = {**above.attributes, **span.attributes}
                     span.scores = {**above.scores, **span.scores}
@@ -231,57 +216,43 @@ def _from_agents(spans: Sequence[Span]) -> None:
 
 def _of_span(span: Span, content: bool, repairs: Repairs) -> Iterator[Event]:
     """The event of a span that is one; without ``content`` only the spans tell conversations apart."""
-    agent = span.agent
+    kind, agent = _kind(span), span.agent
+    if not kind:
+        return
     who = (agent.text("agent") if agent else "") or span.text("agent") or "agent"
     context = who if content else f"{who} {agent.id if agent else span.trace}"
     error = span.text("error") or ("error" if span.failed else "")
-    if _kind(span) == "tool":
-        name, given = span.text("tool") or span.operation, span.get("arguments")
+    extra = rest(span.attributes, *READ, "resource", "body", *openinference.known(span.attributes))
+    if kind == "tool":
+        call = Call(span.text("call"), span.text("tool") or span.operation, span.get("arguments"))
         if span.operation.endswith("memory") or span.operation == "retrieval":
-            name, given = span.operation, {"query": given} if given else {}
-        extra = rest(span.attributes, *READ, "resource", "openinference.span.kind")
-        result = clean(span.text("result"), span.place, repairs)
+            call = Call(call.id, span.operation, {"query": call.arguments} if call.arguments else {})
+        text = clean(span.text("result"), span.place, repairs)
         yield Event(
-            kind="tool",
-            agent=who,
-            context=context,
-            call_id=span.text("call"),
-            name=name,
-            arguments=given,
-            text=result,
-            error=error,
-            origin=span.id,
-            extra=extra,
+            kind=kind, agent=who, context=context, calls=(call,), text=text, error=error, origin=span.id, extra=extra
         )
-        return
-    if _kind(span) != "decision":
         return
     inputs, outputs, cut = _messages(span, repairs)
     said = next((one for one in outputs if one.kind == "decision"), Event(kind="decision"))
-    caller = next((one.text("call") for one in (agent.up if agent else ()) if one.operation == "execute_tool"), "")
+    callers = (one.text("call") for one in (agent.up if agent else ()) if one.operation == "execute_tool")
     finish = span.get("finish")
-    finish = (finish[0] if finish else "") if isinstance(finish, list) else finish or said.finish
-    extra = rest(span.attributes, *READ, "resource", "body", *openinference.known(span.attributes))
     if len(outputs) > 1:
         extra["other_choices"] = [one.text for one in outputs[1:]]
-    yield Event(
-        kind="decision",
+    yield dataclasses.replace(
+        said,
         agent=who,
         context=context,
-        text=said.text,
-        calls=said.calls,
-        reasoning=said.reasoning,
         inputs=tuple(inputs),
         delta=bool(span.get("previous")),
         cut=cut,
         scores=span.scores,
-        finish=finish_of(finish),
+        finish=(finish[0] if isinstance(finish, list) and finish else finish) or said.finish,
         error=error,
-        usage=usage_of(span.attributes, USAGE),
+        usage=span.attributes,
         origin=span.id,
         same_as=span.text("response"),
-        caller=caller,
-        extra=extra | ({"response": span.text("response")} if span.get("response") else {}),
+        caller=next(callers, ""),
+        extra={**said.extra, **extra, "response": span.text("response")},
     )
 
 
@@ -290,27 +261,33 @@ def _messages(span: Span, repairs: Repairs) -> tuple[list[Event], list[Event], b
     asked, lost = _decoded(span.get("input"), span, repairs)
     said, lost_too = _decoded(span.get("output"), span, repairs)
     system, _ = _decoded(span.get("system"), span, repairs)
-    if asked is None and said is None:
+    if not asked and not said and not lost and not lost_too:
         asked, said = openinference.messages(span.attributes)
     if not asked and not said:
         asked, said = _of_events(span, repairs)
     if lost or lost_too:
         repairs.add("attempts with messages that were cut", span.place)
     if system:
-        asked = [{"role": "system", "parts": system}, *(asked or [])]
-    into = [event for one in asked or [] for event in _message(one, span.id, "user")]
-    return into, [event for one in said or [] for event in _message(one, span.id, "assistant")], lost
+        asked = [{"role": "system", "parts": system}, *asked]
+    into = [event for one in asked for event in _message(one, span.id, "user")]
+    return into, [event for one in said for event in _message(one, span.id, "assistant")], lost
 
 
-def _decoded(value: Any, span: Span, repairs: Repairs) -> tuple[list[Any] | None, bool]:
+def _message(message: Any, origin: str, role: str) -> list[Event]:
+    """A message of any generation; a text alone is one, too."""
+    given = message if isinstance(message, dict) else {"content": message}
+    return message_events({"role": role, **given, "id": ""}, origin)
+
+
+def _decoded(value: Any, span: Span, repairs: Repairs) -> tuple[list[Any], bool]:
     """Messages of an attribute, which is structured or JSON text; of text that was cut those that are whole."""
     if not isinstance(value, str):
-        return (value if isinstance(value, list) else None if value is None else [value]), False
+        return value if isinstance(value, list) else [] if value is None else [value], False
     if value[:1] not in ("[", "{"):
-        return ([value] if value else None), False
+        return [value] if value else [], False
     try:
         found = parse(value.encode("utf-8", "replace"), span.place, repairs)
-        return (found if isinstance(found, list) else [found]), False
+        return found if isinstance(found, list) else [found], False
     except BadInput as error:
         if error.what != "not JSON":
             repairs.add(f"messages left out: {error.what}", span.place)
@@ -318,56 +295,23 @@ def _decoded(value: Any, span: Span, repairs: Repairs) -> tuple[list[Any] | None
     whole: list[Any] = []
     at, decoder = 1, json.JSONDecoder()
     while True:
+        at += len(value[at : at + 64]) - len(value[at : at + 64].lstrip(", \n"))
         try:
             one, at = decoder.raw_decode(value, at)
-        except (ValueError, RecursionError):
+            whole.append(clean(one, span.place, repairs))
+        except (ValueError, RecursionError, BadInput):
             return whole, True
-        whole.append(clean(one, span.place, repairs))
-        at += len(value[at:]) - len(value[at:].lstrip(", \n"))
 
 
 def _of_events(span: Span, repairs: Repairs) -> tuple[list[Any], list[Any]]:
     """Messages as events of the span, the first generation."""
     asked, said = list[Any](), list[Any]()
     for name, _, values in sorted(span.events, key=lambda event: event[1]):
-        one = {key: _decoded(v, span, repairs)[0] if key == "tool_calls" else v for key, v in values.items()}
+        one = {**values, "tool_calls": _decoded(values.get("tool_calls"), span, repairs)[0]}
+        role = name.removeprefix("gen_ai.").removesuffix(".message")
         if name == "gen_ai.choice":
-            message = (_decoded(one.get("message"), span, repairs)[0] or [{}])[0]
-            said.append({"role": "assistant", **mapping(message), "finish_reason": one.get("finish_reason")})
-        elif name.startswith("gen_ai.") and name.endswith(".message"):
-            role = name.removeprefix("gen_ai.").removesuffix(".message")
+            message = mapping(next(iter(_decoded(one.get("message"), span, repairs)[0]), {}))
+            said.append({"role": "assistant", **message, "finish_reason": one.get("finish_reason")})
+        elif name == f"gen_ai.{role}.message":
             asked.append({**one, "role": role, **({"tool_call_id": one.get("id")} if role == "tool" else {})})
     return asked, said
-
-
-def _message(message: Any, origin: str, role: str) -> list[Event]:
-    """A message of any generation."""
-    if not isinstance(message, dict):
-        return [
-            Event(
-                kind="decision" if role == "assistant" else "message", role=role, text=text_of(message), origin=origin
-            )
-        ]
-    if "parts" not in message:
-        return message_events({"role": role, **message, "id": ""}, origin)
-    parts = [mapping(one) for one in listing(message["parts"])]
-    results = [
-        Event(
-            kind="tool", call_id=str(p.get("id") or ""), text=text_of(p.get("response", p.get("result"))), origin=origin
-        )
-        for p in parts
-        if str(p.get("type", "")).endswith("tool_call_response")
-    ]
-    calls = [
-        Call(str(p.get("id") or ""), str(p.get("name") or ""), p.get("arguments", p.get("server_tool_call")))
-        for p in parts
-        if p.get("type") in ("tool_call", "server_tool_call")
-    ]
-    text = text_of([p for p in parts if "tool_call" not in str(p.get("type")) and p.get("type") != "reasoning"])
-    role = str(message.get("role") or role)
-    if role == "assistant":
-        thought = text_of([p for p in parts if p.get("type") == "reasoning"])
-        finish = finish_of(message.get("finish_reason"))
-        said = Event(kind="decision", text=text, calls=tuple(calls), reasoning=thought, finish=finish, origin=origin)
-        return [said, *results]
-    return [*results, *([Event(kind="message", role=role, text=text, origin=origin)] if text or not results else [])]

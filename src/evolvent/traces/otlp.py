@@ -5,23 +5,27 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.core.strict_json import MAX_DEPTH
 from evolvent.traces import openinference
 from evolvent.traces.events import (
     MAX_DOCUMENT,
+    USAGE,
     Repairs,
     clean,
-    compact,
+    first,
     json_lines,
     listing,
     mapping,
+    mappings,
     parse,
     read_bytes,
+    word,
 )
 
 KEYS = {
@@ -44,13 +48,8 @@ KEYS = {
     "score_name": ("gen_ai.evaluation.name",),
     "score": ("gen_ai.evaluation.score.value",),
 }
-USAGE = {
-    "prompt": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
-    "completion": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
-    "cached": ("gen_ai.usage.cache_read.input_tokens", "llm.token_count.prompt_details.cache_read"),
-    "cost_usd": ("llm.cost.total",),
-}
-READ = [key for names in (*KEYS.values(), *USAGE.values()) for key in names]
+_DETAILS = ("gen_ai.content.prompt", "gen_ai.content.completion", "gen_ai.client.inference.operation.details")
+READ = [*(key for names in KEYS.values() for key in names), *USAGE]
 
 
 @dataclass(eq=False)
@@ -77,8 +76,7 @@ class Span:
 
     def text(self, name: str) -> str:
         """The same as text."""
-        value = self.get(name)
-        return "" if value is None else value if isinstance(value, str) else compact(value)
+        return word(self.attributes, *KEYS[name])
 
     @property
     def operation(self) -> str:
@@ -92,54 +90,60 @@ class Span:
 
 
 def values_of(path: Path, repairs: Repairs) -> Iterator[tuple[str, Any]]:
-    """The objects of a file: one a line, or the whole file is one."""
-    with path.open("rb") if path.is_file() else _missing(path) as file:
-        head = file.read(1 << 16)
+    """The objects of a file: one a line, or the whole file is one.
+
+    Raises:
+        BadInput: no such file, one that is too large to be one object, or the SDK's dump for a console.
+    """
+    bounds = {"longest": MAX_DOCUMENT, "deepest": 4 * MAX_DEPTH}  # texts are JSON, and a level of it is four
+    head = b""
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
     if re.search(rb'"(trace_id|span_id)": "0x', head):
         do = "write OTLP JSON: opentelemetry-exporter-otlp-json-file, or a collector's file exporter"
         raise BadInput("the SDK's dump for a console is no OTLP", got=str(path), where=str(path), do=do)
-    first = head.lstrip().partition(b"\n")[0].strip()
-    if (b"\n" in head.strip() and first in (b"{", b"[")) or first.endswith((b"[", b",")):
-        value = parse(read_bytes(path), path.name, repairs, longest=MAX_DOCUMENT)
+    begin, more, _ = head.strip().partition(b"\n")
+    if (more and begin.strip() in (b"{", b"[")) or begin.strip().endswith((b"[", b",")):
+        value = parse(read_bytes(path), path.name, repairs, **bounds)
         yield from ((path.name, one) for one in (value if isinstance(value, list) else [value]))
         return
-    for where, _, value in json_lines(path, repairs, longest=MAX_DOCUMENT):
+    for where, _, value in json_lines(path, repairs, **bounds):
         yield where, value
 
 
-def _missing(path: Path) -> Any:
-    raise BadInput("cannot be read", got=str(path), expected="a file", where=str(path))
-
-
-def records(value: Mapping[str, Any], where: str, repairs: Repairs) -> Iterator[tuple[Span, str]]:
+def records(value: Any, where: str, repairs: Repairs) -> Iterator[tuple[Span, str]]:
     """The spans and log records of one object, each with its kind."""
     for outer, inner, kind in (("resourceSpans", "scopeSpans", "spans"), ("resourceLogs", "scopeLogs", "logRecords")):
-        for resource in map(mapping, listing(value.get(outer))):
-            shared = _attributes(mapping(resource.get("resource")).get("attributes"), where, repairs)
-            for scope in map(mapping, listing(resource.get(inner))):
-                for one in map(mapping, listing(scope.get(kind))):
+        for resource in mappings(mapping(value).get(outer)):
+            try:
+                shared = _attributes(mapping(resource.get("resource")).get("attributes"), where, repairs)
+                for one in (one for scope in mappings(resource.get(inner)) for one in mappings(scope.get(kind))):
                     yield _record(one, where, shared, repairs), kind
+            except BadInput as error:
+                repairs.add(f"{kind} left out: {error.what}", where)
 
 
 def _record(one: dict[str, Any], where: str, resource: dict[str, Any], repairs: Repairs) -> Span:
     events = [
-        (str(e.get("name")), _int(e.get("timeUnixNano")), _attributes(e.get("attributes"), where, repairs))
-        for e in map(mapping, listing(one.get("events")))
+        (word(e, "name"), _int(e.get("timeUnixNano")), _attributes(e.get("attributes"), where, repairs))
+        for e in mappings(one.get("events"))
     ]
     attributes = _attributes(one.get("attributes"), where, repairs)
     for name, _, values in events:
-        if name in ("gen_ai.content.prompt", "gen_ai.content.completion", "gen_ai.client.inference.operation.details"):
+        if name in _DETAILS:
             attributes = {**values, **attributes}
-    if body := mapping(_plain(one.get("body"))):
-        attributes |= {"body": body}
+    attributes |= {
+        key: found for key, found in (("body", mapping(_plain(one.get("body")))), ("resource", resource)) if found
+    }
     return Span(
         trace=_id(one.get("traceId")),
         id=_id(one.get("spanId")),
         parent=_id(one.get("parentSpanId")),
-        name=str(one.get("eventName") or attributes.get("event.name") or one.get("name") or ""),
-        start=_int(one.get("startTimeUnixNano") or one.get("timeUnixNano") or one.get("observedTimeUnixNano")),
+        name=word(one, "eventName") or word(attributes, "event.name") or word(one, "name"),
+        start=_int(first(one, "startTimeUnixNano", "timeUnixNano", "observedTimeUnixNano")),
         place=where,
-        attributes=attributes | ({"resource": resource} if resource else {}),
+        attributes=attributes,
         events=events,
         failed=mapping(one.get("status")).get("code") in (2, "STATUS_CODE_ERROR"),
     )
@@ -148,10 +152,10 @@ def _record(one: dict[str, Any], where: str, resource: dict[str, Any], repairs: 
 def _attributes(values: Any, where: str, repairs: Repairs) -> dict[str, Any]:
     """Attributes as plain values; texts that are JSON keep their length, it is bounded when they are read."""
     found: dict[str, Any] = {}
-    for one in map(mapping, listing(values)):
+    for one in mappings(values):
         value = _plain(one.get("value"))
         is_json = isinstance(value, str) and value[:1] in ("[", "{")
-        found[str(one.get("key"))] = value if is_json else clean(value, where, repairs)
+        found[word(one, "key")] = value if is_json else clean(value, where, repairs)
     return found
 
 
@@ -161,16 +165,21 @@ def _plain(value: Any) -> Any:
         if kind == "intValue":
             return _int(inner)
         if kind == "doubleValue":
-            return float(inner) if isinstance(inner, (int, float, str)) else None
+            return _double(inner)
         if kind == "arrayValue":
             return [_plain(one) for one in listing(mapping(inner).get("values"))]
         if kind == "kvlistValue":
-            return {
-                str(one.get("key")): _plain(one.get("value"))
-                for one in map(mapping, listing(mapping(inner).get("values")))
-            }
+            return {word(one, "key"): _plain(one.get("value")) for one in mappings(mapping(inner).get("values"))}
         return inner
     return None
+
+
+def _double(value: Any) -> float | None:
+    """A number; protobuf's JSON writes those that are not finite as text."""
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _int(value: Any) -> int:

@@ -8,30 +8,23 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from evolvent.traces.chat import message_events
 from evolvent.traces.events import (
-    MAX_ATTEMPTS,
     Attempt,
     Event,
     Repairs,
     compact,
     digest,
-    finish_of,
     json_lines,
     listing,
     mapping,
+    mappings,
     number,
     rest,
-    usage_of,
+    word,
 )
+from evolvent.traces.messages import message_events
 
 FORMAT = "verifiers"
-_USAGE = {
-    "prompt": ("prompt_tokens",),
-    "completion": ("completion_tokens",),
-    "cached": ("cached_input_tokens",),
-    "cost_usd": ("cost",),
-}
 _TRACE = ("version", "id", "nodes", "calls", "rewards", "task", "agent", "stop_condition", "is_timeout", "ok", "errors")
 _NODE = ("parent", "message", "sampled", "token_ids", "mask", "logprobs", "timestamp", "is_content")
 
@@ -42,42 +35,36 @@ def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
     Raises:
         BadInput: no such file, or a line larger than a document may be.
     """
-    for count, (where, line, record) in enumerate(json_lines(path, repairs)):
-        if count >= MAX_ATTEMPTS:
-            repairs.add(f"lines after the first {MAX_ATTEMPTS:,} left out", where)
-            return
-        if not listing(mapping(record).get("nodes")) or record.get("version", 1) != 1:
+    for where, line, record in json_lines(path, repairs):
+        if listing(mapping(record).get("nodes")) and record.get("version", 1) == 1:
+            yield _attempt(where, line, record, repairs.part())
+        else:
             repairs.add("lines that are no trace of version 1, left out", where)
-            continue
-        yield _attempt(where, line, record, repairs.part())
 
 
 def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
-    task, agent = mapping(record.get("task")), mapping(record.get("agent"))
-    rewards = {str(name): mapping(value) for name, value in mapping(record.get("rewards")).items() if value is not None}
-    scores = {name: n for name, value in rewards.items() if (n := number(value.get("score"))) is not None}
-    if len(scores) < len(rewards):
-        repairs.add("rewards that are no numbers, left out", where)
-    weights = {name: number(rewards[name].get("weight", 1.0)) or 0.0 for name in scores}
-    stop = str(record.get("stop_condition") or "")
-    errors = [str(mapping(one).get("type") or "error") for one in listing(record.get("errors"))]
-    models = [str(one["model"]) for one in map(mapping, listing(record.get("calls"))) if one.get("model")]
-    name = str(task.get("key") or task.get("hash") or (compact(task["data"]) if task.get("data") else ""))
+    task, agent = mapping(record.get("task")), word(mapping(record.get("agent")), "name")
+    rewards = {name: mapping(one) for name, one in mapping(record.get("rewards")).items() if one is not None}
+    paid = [(number(one.get("score")), number(one.get("weight", 1.0))) for one in rewards.values()]
+    total = sum(score * weight for score, weight in paid if score is not None and weight is not None)
+    stop = word(record, "stop_condition")
+    errors = [word(one, "type") or "error" for one in mappings(record.get("errors"))]
+    models = [word(one, "model") for one in mappings(record.get("calls")) if one.get("model")]
     return Attempt(
         format=FORMAT,
-        key=str(record.get("id") or digest(line)),
+        key=word(record, "id") or digest(line),
         sha256=digest(line),
         where=where,
-        events=tuple(_events(where, record, str(agent.get("name") or "agent"), repairs)),
+        events=tuple(_events(where, record, agent or "agent", repairs)),
         repairs=repairs,
-        name=str(record.get("id") or where),
-        task=name,
-        env=str(task.get("type") or ""),
-        policy=" ".join([*([str(agent["name"])] if agent.get("name") else []), *models[:1]]),
-        scores=scores,
-        reward=sum(scores[one] * weights[one] for one in scores) if scores else None,
+        name=word(record, "id") or where,
+        task=word(task, "key", "hash") or (compact(task["data"]) if task.get("data") else ""),
+        env=word(task, "type"),
+        policy=" ".join(text for text in (agent, *models[:1]) if text),
+        scores={name: one.get("score", "none") for name, one in rewards.items()},
+        reward=total if paid and not any(None in one for one in paid) else None,
         limit="timeout" if record.get("is_timeout") else stop if stop.startswith("max_") else "",
-        valid=not errors or bool(scores),
+        valid=not errors or bool(rewards),
         stop=errors[0] if errors else stop,
         fields=record,
         extra=rest(record, *_TRACE),
@@ -85,40 +72,68 @@ def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repair
 
 
 def _events(where: str, record: Mapping[str, Any], agent: str, repairs: Repairs) -> Iterator[Event]:
-    """A decision for each message that was sampled, with all that stood before it."""
-    nodes = [mapping(node) for node in listing(record.get("nodes"))]
-    calls = {one.get("node"): one for one in map(mapping, listing(record.get("calls")))}
-    ways: list[tuple[int, ...]] = []
-    messages: list[list[Event]] = []
+    """A decision for each message that was sampled, with what entered its context since the one before it."""
+    nodes = mappings(record.get("nodes"))
+    calls = {one.get("node"): one for one in mappings(record.get("calls"))}
+    parents: list[int] = []
+    after: dict[
+        int, list[Any]
+    ] = {}  # of each sampled node: its tokens that were not sampled and follow those that were
+    contexts: set[str] = set()
     for i, node in enumerate(nodes):
-        parent = node.get("parent")
+        origin, parent = f"{where} node {i}", node.get("parent")
         if parent is not None and not (type(parent) is int and 0 <= parent < i):
-            repairs.add("parents that come later, cut", f"{where} node {i}")
+            repairs.add("parents that come later, cut", origin)
             parent = None
-        ways.append((*(() if parent is None else ways[parent]), i))
-        messages.append(message_events({**mapping(node.get("message")), "id": ""}, f"{where} node {i}"))
+        parents.append(-1 if parent is None else parent)
         if not node.get("sampled"):
             continue
-        before = ways[i][:-1]
-        said = next((one for one in messages[i] if one.kind == "decision"), Event(kind="decision"))
-        ids, mask = listing(node.get("token_ids")), listing(node.get("mask"))
+        head, sampled, after[i] = _tokens(node, origin, repairs)
+        at, entered = parents[i], list[int]()
+        here = compact([at, head])
+        while here not in contexts and at >= 0 and at not in after:
+            entered.append(at)
+            at = parents[at]
+        entered.reverse()
+        before = (
+            []
+            if here in contexts
+            else [*after.get(at, ()), *chain.from_iterable(_ids(nodes[k]) for k in entered), *head]
+        )
+        said = next((one for one in _message(node, origin) if one.kind == "decision"), Event(kind="decision"))
         call = mapping(calls.get(i))
-        first = mask.index(True) if True in mask else len(ids)
-        sampled = ids[first : first + sum(map(bool, mask))]
-        fits = len(mask) == len(ids) and all(mask[first : first + len(sampled)])
-        if not fits:
-            repairs.add("masks that do not fit their tokens, ids left out", f"{where} node {i}")
         yield dataclasses.replace(
             said,
             agent=agent,
-            inputs=tuple(chain.from_iterable(messages[k] for k in before)),
-            token_ids=sampled if fits else (),
-            prompt_ids=[*chain.from_iterable(listing(nodes[k].get("token_ids")) for k in before), *ids[:first]]
-            if fits
-            else None,
-            logp=listing(node.get("logprobs")) if fits else (),
-            finish=finish_of(call.get("finish_reason")),
-            error=str(mapping(call.get("error")).get("type") or ""),
-            usage=usage_of(call.get("usage"), _USAGE),
+            base=here if here in contexts else str(at) if at >= 0 else "",
+            place=(here, str(i)),
+            inputs=tuple(one for k in entered for one in _message(nodes[k], f"{where} node {k}")),
+            token_ids=sampled,
+            prompt_ids=before,
+            logp=listing(node.get("logprobs")) if sampled else (),
+            finish=call.get("finish_reason"),
+            error=word(mapping(call.get("error")), "type"),
+            usage=call.get("usage"),
+            origin=origin,
             extra={**said.extra, **rest(node, *_NODE)},
         )
+        contexts.add(here)
+
+
+def _tokens(node: Mapping[str, Any], origin: str, repairs: Repairs) -> tuple[list[Any], list[Any], list[Any]]:
+    """Token ids of a sampled message: of its template, those that were sampled, and what follows them."""
+    ids, mask = _ids(node), listing(node.get("mask"))
+    begin = mask.index(True) if True in mask else len(ids)
+    end = begin + sum(map(bool, mask))
+    if len(mask) == len(ids) and all(mask[begin:end]):
+        return ids[:begin], ids[begin:end], ids[end:]
+    repairs.add("masks that do not fit their tokens, ids left out", origin)
+    return [], [], ids
+
+
+def _ids(node: Mapping[str, Any]) -> list[Any]:
+    return listing(node.get("token_ids"))
+
+
+def _message(node: Mapping[str, Any], origin: str) -> list[Event]:
+    return message_events({**mapping(node.get("message")), "id": ""}, origin)
