@@ -304,8 +304,8 @@ def write_credit(document: dict[str, Any], steps: Mapping[str, Mapping[str, Any]
     for place, values in {"": root, **steps}.items():
         at: Any = document
         for key in place.split("/")[1:]:
-            known = dict(enumerate(at)) if isinstance(at, list) else mapping(at)
-            at = known.get(int(key) if isinstance(at, list) and key.isdecimal() else key)
+            known = {str(i): one for i, one in enumerate(at)} if isinstance(at, list) else mapping(at)
+            at = known.get(key)
         if isinstance(at, dict) and "#" not in place:
             extra = mapping(at.get("extra"))
             at["extra"] = {**extra, "evolvent": {**mapping(extra.get("evolvent")), **values}}

@@ -1,4 +1,7 @@
-"""Traces of verifiers (version 1): a tree of messages a line, with token ids, masks and log-probabilities."""
+"""Traces of verifiers (version 1): trees of messages with token ids, masks and log-probabilities.
+
+A line is a trace, or an episode with the ``traces`` of its agents, as the package writes its ``traces.jsonl``.
+"""
 
 from __future__ import annotations
 
@@ -30,19 +33,22 @@ _NODE = ("parent", "message", "sampled", "token_ids", "mask", "logprobs", "times
 
 
 def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
-    """The traces of a file, a line each.
+    """The traces of a file, an attempt each.
 
     Raises:
         BadInput: no such file, or a line larger than a document may be.
     """
     for where, line, record in json_lines(path, repairs):
-        if listing(mapping(record).get("nodes")) and record.get("version", 1) == 1:
-            yield _attempt(where, line, record, repairs.part())
-        else:
-            repairs.add("lines that are no trace of version 1, left out", where)
+        found = mapping(record).get("traces")
+        for trace in mappings([record] if found is None else found):
+            if listing(trace.get("nodes")) and trace.get("version", 1) == 1:
+                content = line if found is None else compact(trace).encode()
+                yield _attempt(where, content, trace, repairs.part())
+            else:
+                repairs.add("traces that are not of version 1, or empty, left out", where)
 
 
-def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
+def _attempt(where: str, content: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
     task, agent = mapping(record.get("task")), word(mapping(record.get("agent")), "name")
     rewards = {name: mapping(one) for name, one in mapping(record.get("rewards")).items() if one is not None}
     paid = [(number(one.get("score")), number(one.get("weight", 1.0))) for one in rewards.values()]
@@ -52,8 +58,8 @@ def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repair
     models = [word(one, "model") for one in mappings(record.get("calls")) if one.get("model")]
     return Attempt(
         format=FORMAT,
-        key=word(record, "id") or digest(line),
-        sha256=digest(line),
+        key=word(record, "id") or digest(content),
+        sha256=digest(content),
         where=where,
         events=tuple(_events(where, record, agent or "agent", repairs)),
         repairs=repairs,
@@ -113,7 +119,7 @@ def _events(where: str, record: Mapping[str, Any], agent: str, repairs: Repairs)
             logp=listing(node.get("logprobs")) if sampled else (),
             finish=call.get("finish_reason"),
             error=word(mapping(call.get("error")), "type"),
-            usage=call.get("usage"),
+            usage=_usage(mapping(call.get("usage"))),
             origin=origin,
             extra={**said.extra, **rest(node, *_NODE)},
         )
@@ -137,3 +143,9 @@ def _ids(node: Mapping[str, Any]) -> list[Any]:
 
 def _message(node: Mapping[str, Any], origin: str) -> list[Event]:
     return message_events({**mapping(node.get("message")), "id": ""}, origin)
+
+
+def _usage(used: Mapping[str, Any]) -> dict[str, Any]:
+    """Prompts with what was read from a cache, which the package counts apart."""
+    prompt, cached = number(used.get("prompt_tokens")), number(used.get("cached_input_tokens"))
+    return {**used, "prompt_tokens": None if prompt is None else prompt + (cached or 0)}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from tyro.conf import Positional
 
+from evolvent.cli.export.credited import Folder
 from evolvent.core.episode import Episode
 from evolvent.core.errors import missing_extra
 from evolvent.core.folder import RunFolder
@@ -19,13 +19,13 @@ from evolvent.evaluate.live import Live, count
 _WHERE = "evolvent export pairs"
 
 
-def pairs(folder: Annotated[Path, Positional], *, out: Path, model: str = "", plain: bool = False) -> None:
+def pairs(folder: Folder, *, out: Path, model: str = "", plain: bool = False) -> None:
     """Siblings of recorded trees as JSON lines of prompt, chosen and rejected, the form that trainers of DPO read.
 
-    A pair is the best and the worst decision made in one state, by what attempts earned that made them.
+    A pair is the best and the worst decision made in one state, by what attempts earned that made them: a run of a
+    search, or another whose attempts share beginnings, with a model in torch.
 
     Args:
-        folder: run folder of a search, or of another run whose attempts share beginnings, with a model in torch.
         out: file to write, e.g. pairs.jsonl.
         model: whose tokens are on record; default: the run's model.
         plain: plain text output even on a terminal.
