@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json as json_text
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from tyro.conf import Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
 from evolvent.cli import say
 from evolvent.core.arguments import parsed
@@ -20,8 +20,9 @@ from evolvent.core.errors import BadInput, EvolventError
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, mask_secrets, write_atomic
 from evolvent.evaluate.live import Live, count
-from evolvent.traces.build import Options, build
-from evolvent.traces.events import Attempt, Repairs, json_lines
+from evolvent.traces.build import build
+from evolvent.traces.events import MAX_ATTEMPTS, Attempt, Repairs, json_lines
+from evolvent.traces.outcome import Flags, Options
 
 _WHERE = "evolvent import"
 ALGO = "import"
@@ -32,13 +33,17 @@ _READERS = {name: f"evolvent.traces.{name}" for name in ("atif", "otel", "inspec
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Known:
-    """What stands in the folder already."""
-
-    sha256: dict[str, str]
-    lines: dict[str, dict[str, Any]]
-    replaced: set[str] = dataclasses.field(default_factory=set[str])
+_SIGNS = {
+    b"PK\x03\x04": "inspect",
+    b'"ATIF-v': "atif",
+    b'"resourceSpans"': "otel",
+    b'"resourceLogs"': "otel",
+    b'"sampled"': "verifiers",
+    b'"eval"': "inspect",
+    b'"messages"': "openai",
+    b'"completion"': "openai",
+}
+"""What tells a format in the beginning of a file; the first one that is there counts."""
 
 
 def imported(
@@ -46,12 +51,8 @@ def imported(
     *,
     out: Path,
     from_: Annotated[Format | None, arg(name="from")] = None,
-    task_key: str = "",
-    reward: str = "",
-    success: str = "",
+    read: OmitArgPrefixes[Flags] = Flags(),
     outcomes: Path | None = None,
-    group: Literal["policy", "task"] = "policy",
-    reasoning: bool = False,
     replace: bool = False,
     strict: bool = False,
     json: bool = False,
@@ -67,12 +68,8 @@ def imported(
         from_: format: atif (Harbor), otel (spans of OpenTelemetry or OpenInference as OTLP JSON), openai (messages as
             JSON lines, also Responses and Anthropic), inspect (logs of inspect_ai), verifiers; default: seen from the
             files.
-        task_key: where in a document the name of its task stands, e.g. metadata.task.
-        reward: name of the score that pays, where there are several.
-        success: when an attempt succeeded, e.g. ">=0.5"; default: as the file says, or a reward of 0 or 1.
+        read: how they are read.
         outcomes: JSON lines of {"id", "reward", "success"} for attempts whose files do not hold an outcome.
-        group: which attempts at a task are compared: those of one policy, or all.
-        reasoning: put what the model thought into the text of its actions.
         replace: an attempt that is known with another content is replaced.
         strict: refuse what would be mended.
         json: print the counts as JSON.
@@ -81,25 +78,16 @@ def imported(
     if not files:
         raise BadInput("no file", expected="FILE…", where=_WHERE)
     repairs = Repairs(strict=strict)
-    options = Options(reward, success, task_key, group, reasoning, _outcomes(outcomes, repairs))
-    if success:
+    options = Options(**vars(read), outcomes=_outcomes(outcomes, repairs))
+    if read.success:
         options.succeeded(0.0)
     new, folder = not (out / "config.json").exists(), _folder(out, files)
-    counts = Counter[str]()
-    names: list[str] = []
-    agents, keys = set[str](), set[str]()
     with folder, folder.alone(), Live(plain=True if plain or json else None) as live:
-        known = _known(folder, keep=replace)
+        into = _Import(folder, replace)
         try:
             for attempt in _attempts(files, from_, repairs):
-                episode = build(attempt, options)
-                keys |= {attempt.key, episode.id}
-                where = _add(folder, attempt, episode, known, replace)
-                counts[where] += 1
-                names += [f"{attempt.where} ({attempt.key})"] if where == "differ" else []
-                _count(counts, episode)
-                agents.update(episode.agents_T)
-            if not counts:
+                into.add(attempt, options, repairs)
+            if not into.counts:
                 raise BadInput(
                     "no attempt could be read",
                     got=", ".join(f"{what} ({n})" for what, n in repairs.counts.items()) or "nothing in these files",
@@ -107,17 +95,21 @@ def imported(
                     where=", ".join(dict.fromkeys(repairs.first.values())) or str(files[0]),
                 )
         except EvolventError:
-            if new and not counts["new"]:
+            if new and not into.counts["new"]:
                 folder.remove()
             raise
-        counts["agents"] = len(agents)
-        _finish(folder, counts, known, [path.name for path in files])
+        into.finish([path.name for path in files])
         if json:
-            data = {"run": str(out), **counts, "repairs": dict(repairs.counts), "differ": names}
-            say(dump(data))
+            data = {"run": str(out), **into.counts, "agents": len(into.agents), "repairs": dict(repairs.counts)}
+            say(dump({**data, "differ": into.differ}))
             return
-        _tell(live, counts, repairs, names, f"{count(len(files), 'file')} → {out}")
-        _tell_outcomes(live, counts, len(options.outcomes.keys() - keys), out)
+        _tell(live, into, repairs, f"{count(len(files), 'file')} → {out}")
+        if strange := len(options.outcomes.keys() - into.keys):
+            live.note(f"! {count(strange, 'outcome')} of attempts that are not in these files (--outcomes)")
+        if into.counts["attempts with an outcome"]:
+            live.note(f"next: evolvent credit {shlex.quote(str(out))} --rule step_leave_one_out")
+        else:
+            live.note("! no attempt has an outcome, so none earns credit: tell them with --outcomes FILE.jsonl")
 
 
 # --------------------------------------------------------------------------------------------------------- reading
@@ -127,11 +119,11 @@ def _attempts(files: Sequence[Path], given: str | None, repairs: Repairs) -> Ite
         by_format.setdefault(given or _format_of(path), []).append(path)
     for name, paths in by_format.items():
         reader = import_module(_READERS[name])
-        if hasattr(reader, "read_all"):  # what belongs together may stand in several files
-            yield from reader.read_all(paths, repairs)
-        else:
-            for path in paths:
-                yield from reader.read(path, repairs)
+        together = hasattr(reader, "read_all")  # what belongs together may stand in several files
+        for found in [reader.read_all(paths, repairs)] if together else [reader.read(path, repairs) for path in paths]:
+            yield from islice(found, MAX_ATTEMPTS)
+            if (more := next(found, None)) is not None:
+                repairs.add(f"attempts after the first {MAX_ATTEMPTS:,} left out", more.where)
 
 
 def _format_of(path: Path) -> str:
@@ -143,23 +135,11 @@ def _format_of(path: Path) -> str:
             head = file.read(1 << 16)
     except OSError as error:
         raise BadInput("cannot be read", got=error.strerror, expected="a file", where=str(path)) from error
-    signs = (
-        ("inspect", b"PK\x03\x04"),
-        ("atif", b'"ATIF-v'),
-        ("otel", b'"resourceSpans"'),
-        ("otel", b'"resourceLogs"'),
-    )
-    signs += (
-        ("verifiers", b'"sampled"'),
-        ("inspect", b'"eval"'),
-        ("openai", b'"messages"'),
-        ("openai", b'"completion"'),
-    )
-    found = next((name for name, sign in signs if sign in head), "")
+    if not head.strip():
+        raise BadInput("the file is empty", got=str(path), expected="recorded attempts", where=_WHERE)
+    found = next((name for sign, name in _SIGNS.items() if sign in head), "")
     if not found:
         do = f"say it: --from {'|'.join(get_args(Format))}"
-        if not head.strip():
-            raise BadInput("the file is empty", got=str(path), expected="recorded attempts", where=_WHERE)
         raise BadInput("the format is not seen from the file", got=str(path), where=_WHERE, do=do)
     return found
 
@@ -182,75 +162,93 @@ def _folder(out: Path, files: Sequence[Path]) -> RunFolder:
     return folder
 
 
-def _known(folder: RunFolder, *, keep: bool) -> _Known:
-    """What was imported before: content by attempt; ``keep`` its line, too, to be replaced."""
-    sha256: dict[str, str] = {}
-    lines: dict[str, dict[str, Any]] = {}
-    for row in folder.read_episodes():
-        sha256[row["id"]] = row["meta"]["source"]["sha256"]
-        if keep:
-            lines[row["id"]] = row
-    return _Known(sha256, lines)
+class _Import:
+    """The folder that grows, and what was counted.
 
+    Attributes:
+        counts: attempts by what became of them, and what they hold.
+        differ: names of those that are known with another content, which was left.
+        keys: by which outcomes can name those that were read.
+    """
 
-def _add(folder: RunFolder, attempt: Attempt, episode: Episode, known: _Known, replace: bool) -> str:
-    """Write a new attempt; says whether it was new, known, differs, or replaced another content."""
-    before = known.sha256.get(episode.id)
-    old = known.lines.get(episode.id)
-    if before is not None and (not replace or old is None):
-        return "known" if before == attempt.sha256 else "differ"
-    if old is not None:
-        line: dict[str, Any] = json_text.loads(dump({"step": old["step"], **episode.to_dict()}))
-        if line == old:
-            return "known"
-        known.lines[episode.id] = line
-        known.replaced.add(episode.id)
-    if attempt.original:
-        place = folder.path / "source"
-        place.mkdir(exist_ok=True)
-        write_atomic(place / f"{attempt.sha256}.json", mask_secrets(attempt.original.decode("utf-8", "replace")))
-    known.sha256[episode.id] = attempt.sha256
-    if old is None:
-        folder.episode(episode, step=len(known.sha256) - 1)
-    return "new" if old is None else "replaced"
+    def __init__(self, folder: RunFolder, replace: bool) -> None:
+        self.folder, self.replace = folder, replace
+        self.counts, self.differ = Counter[str](), list[str]()
+        self.keys, self.agents = set[str](), set[str]()
+        self._known = {row["id"]: row["meta"]["source"]["sha256"] for row in folder.read_episodes()}
+        self._changed: dict[str, dict[str, Any]] = {}
 
+    def add(self, attempt: Attempt, options: Options, repairs: Repairs) -> None:
+        """Write an attempt that is new, or differs from what is known where that is to be replaced."""
+        try:
+            episode = build(attempt, options)
+        except BadInput as error:
+            if repairs.strict:
+                raise
+            repairs.add(f"attempts left out: {error.what}", error.where or attempt.where)
+            return
+        self.keys |= {attempt.key, episode.id}
+        what = self._write(attempt, episode)
+        self.counts[what] += 1
+        self.differ += [f"{attempt.where} ({attempt.key})"] if what == "differ" else []
+        self.agents.update(episode.agents_T)
+        actions = [bool(node.text) for node in episode.nodes if node.step is not None]
+        logp = episode.token_step[episode.logp == episode.logp]
+        self.counts["decisions"] += len(actions)
+        self.counts["decisions with text"] += sum(actions)
+        self.counts["decisions with token ids"] += int((episode.tokens_per_step_T > 0).sum())
+        self.counts["decisions with log-probabilities"] += len(set(logp.tolist()))
+        self.counts["attempts with an outcome"] += episode.valid
+        self.counts["tools"] += sum(node.kind == "tool" for node in episode.nodes)
 
-def _finish(folder: RunFolder, counts: Counter[str], known: _Known, files: Sequence[str]) -> None:
-    """What was replaced, a line for an import that changed something, and the summary: what the folder holds."""
-    if known.replaced:
-        folder.close()
-        rows = [known.lines[row["id"]] if row["id"] in known.replaced else row for row in folder.read_episodes()]
-        write_atomic(folder.path / "episodes.jsonl", "".join(dump(row) + "\n" for row in rows))
-    if counts["new"] or counts["replaced"]:
-        folder.log(folder.step + 1, new=counts["new"], replaced=counts["replaced"])
-    ends = [row["ends"][0]["success"] for row in folder.read_episodes()]
-    told = [success for success in ends if success is not None]
-    score = {"name": "success", "value": sum(told) / len(told), "higher_is_better": True} if told else None
-    before = folder.summary().get("files", []) if folder.finished else []
-    added = files if not before or counts["new"] or counts["replaced"] else []
-    summary = {"attempts": len(ends), "with_outcome": len(told), "files": list(dict.fromkeys([*before, *added]))}
-    summary |= {"score": score} if score else {}
-    if not folder.finished or folder.summary() != summary:
-        folder.write_summary(summary)
+    def _write(self, attempt: Attempt, episode: Episode) -> str:
+        before = self._known.get(episode.id)
+        if before is not None and not self.replace:
+            return "known" if before == attempt.sha256 else "differ"
+        if attempt.original:
+            place = self.folder.path / "source"
+            place.mkdir(exist_ok=True)
+            write_atomic(place / f"{attempt.sha256}.json", mask_secrets(attempt.original.decode("utf-8", "replace")))
+        self._known[episode.id] = attempt.sha256
+        if before is None:
+            self.folder.episode(episode, step=len(self._known) - 1)
+            return "new"
+        self._changed[episode.id] = json_text.loads(dump(episode.to_dict()))
+        return "replaced"
+
+    def finish(self, files: Sequence[str]) -> None:
+        """What was replaced, a line for an import that changed something, and the summary: what the folder holds."""
+        folder, counts = self.folder, self.counts
+        if self._changed:
+            folder.close()
+            rows, changed = list(folder.read_episodes()), 0
+            for i, row in enumerate(rows):
+                ours = {"step": row["step"], **self._changed.get(row["id"], row)}
+                changed += ours != row
+                rows[i] = ours
+            counts["known"] += counts["replaced"] - changed  # with the same content
+            counts["replaced"] = changed
+            if changed:
+                write_atomic(folder.path / "episodes.jsonl", "".join(dump(row) + "\n" for row in rows))
+        if counts["new"] or counts["replaced"]:
+            folder.log(folder.step + 1, new=counts["new"], replaced=counts["replaced"])
+        ends = [row["ends"][0]["success"] for row in folder.read_episodes()]
+        told = [success for success in ends if success is not None]
+        before = folder.summary().get("files", []) if folder.finished else []
+        added = files if not before or counts["new"] or counts["replaced"] else []
+        summary = {"attempts": len(ends), "with_outcome": len(told), "files": list(dict.fromkeys([*before, *added]))}
+        if told:
+            summary["score"] = {"name": "success", "value": sum(told) / len(told), "higher_is_better": True}
+        if not folder.finished or folder.summary() != summary:
+            folder.write_summary(summary)
 
 
 # --------------------------------------------------------------------------------------------------------- telling
-def _count(counts: Counter[str], episode: Episode) -> None:
-    steps, ids = episode.n_steps, episode.tokens_per_step_T
-    counts["decisions"] += steps
-    counts["decisions with text"] += sum(bool(node.text) for node in episode.nodes if node.step is not None)
-    counts["decisions with token ids"] += int((ids > 0).sum())
-    logp = episode.logp == episode.logp
-    counts["decisions with log-probabilities"] += len(set(episode.token_step[logp].tolist()))
-    counts["attempts with an outcome"] += episode.valid
-    counts["tools"] += sum(node.kind == "tool" for node in episode.nodes)
-
-
-def _tell(live: Live, counts: Counter[str], repairs: Repairs, names: Sequence[str], title: str) -> None:
-    words = ("new", "known", "replaced", "differ")
+def _tell(live: Live, into: _Import, repairs: Repairs, title: str) -> None:
+    counts, words = into.counts, ("new", "known", "replaced", "differ")
     rows: list[list[object]] = [["attempts", ", ".join(f"{counts[w]} {w}" for w in words if counts[w] or w == "new")]]
     rows += [[name, n] for name, n in counts.items() if name not in words]
-    live.table(title, ["", "value"], rows)
+    live.table(title, ["", "value"], [*rows, ["agents", len(into.agents)]])
     if repairs.counts:
         found = [[what, n, repairs.first[what]] for what, n in repairs.counts.items()]
         live.table("mended, left out or missing", ["what", "times", "first"], found)
@@ -259,17 +257,8 @@ def _tell(live: Live, counts: Counter[str], repairs: Repairs, names: Sequence[st
             live.note(f"! 0 of {steps} decisions have token ids: credit by step works, by token it does not")
         if not counts["decisions with text"]:
             live.note(f"! 0 of {steps} decisions have text: credit by step works, `memory learn` has nothing to learn")
-    for name in names[:10]:
+    for name in into.differ[:10]:
         live.note(f"! {name} is known with another content: left as it is (--replace)")
-
-
-def _tell_outcomes(live: Live, counts: Counter[str], strange: int, out: Path) -> None:
-    if strange:
-        live.note(f"! {count(strange, 'outcome')} of attempts that are not in these files (--outcomes)")
-    if counts["attempts with an outcome"]:
-        live.note(f"next: evolvent credit {shlex.quote(str(out))} --rule step_leave_one_out")
-    else:
-        live.note("! no attempt has an outcome, so none earns credit: tell them with --outcomes FILE.jsonl")
 
 
 def _main(arguments: Sequence[str]) -> None:

@@ -7,7 +7,6 @@ which call, and the nodes in order.
 from __future__ import annotations
 
 import json
-import operator
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,8 @@ from evolvent.traces.events import (
     Attempt,
     Call,
     Event,
+    Repairs,
+    clean,
     compact,
     digest,
     finish_of,
@@ -29,47 +30,8 @@ from evolvent.traces.events import (
     number,
     usage_of,
 )
-
-_COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
-
-
-@dataclass(frozen=True)
-class Options:
-    """What the person who imports decides.
-
-    Attributes:
-        reward: name of the score that pays, where there are several.
-        success: when an attempt succeeded, such as ">=0.5"; "" = as the file says.
-        task_key: where in a document its task stands, such as "metadata.task".
-        group: "policy": attempts of one policy at one task are compared; "task": those of all policies.
-        reasoning: what the model thought stands in the text of its action.
-        outcomes: outcomes told beside the files, by the name of an attempt.
-    """
-
-    reward: str = ""
-    success: str = ""
-    task_key: str = ""
-    group: str = "policy"
-    reasoning: bool = False
-    outcomes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-
-    def succeeded(self, reward: float) -> bool:
-        """Whether ``reward`` is a success by ``--success``.
-
-        Raises:
-            BadInput: no comparison with a number.
-        """
-        sign = next((sign for sign in _COMPARE if self.success.startswith(sign)), "")
-        try:
-            return _COMPARE[sign](reward, float(self.success[len(sign) :]))
-        except (KeyError, ValueError) as error:
-            expected = 'a comparison such as ">=0.5"'
-            raise BadInput("not a condition", got=self.success, expected=expected, where="--success") from error
-
-    def paying(self, scores: Mapping[str, float]) -> float | None:
-        """The score that pays: the one that ``--reward`` names, else ``reward``, else the only one."""
-        only = next(iter(scores)) if len(scores) == 1 else ""
-        return scores.get(self.reward or ("reward" if "reward" in scores else only))
+from evolvent.traces.outcome import Options as Options
+from evolvent.traces.outcome import pay
 
 
 @dataclass(eq=False)
@@ -130,7 +92,7 @@ def build(attempt: Attempt, options: Options = Options()) -> Episode:
         last = -1 if turn is None else turn.last
         for event in events:
             last = episode.observe(event.text, agent=event.agent, parent=last)
-    paid = _pay(episode, attempt, options, turns)
+    paid = pay(episode, attempt, options, [(turn.event, turn.node) for turn in turns])
     source: dict[str, Any] = {"format": attempt.format, "key": attempt.key, "sha256": attempt.sha256, "outcome": paid}
     source |= {"name": attempt.name or attempt.key, "policy": attempt.policy, "nodes": writer.notes}
     source |= {"extra": dict(attempt.extra), "called_by": _callers(turns), "repairs": dict(attempt.repairs.counts)}
@@ -272,14 +234,14 @@ def _give(turn: _Turn, results: Sequence[Event], by_id: Mapping[str, list[_Used]
             turn.loose.append(event)
 
 
-def _arguments(given: Any) -> tuple[dict[str, Any], bool]:
+def _arguments(given: Any, repairs: Repairs | None = None) -> tuple[dict[str, Any], bool]:
     """Arguments as an object, and whether they were one; text is parsed, twice where it was encoded twice."""
     value = given
     for _ in range(2):
         if isinstance(value, str):
             try:
-                value = json.loads(value) if value.strip() else {}
-            except (ValueError, RecursionError):
+                value = clean(json.loads(value) if value.strip() else {}, "arguments", repairs or Repairs())
+            except (ValueError, RecursionError):  # or deeper than a record may be
                 break
     if isinstance(value, dict):
         return value, True
@@ -355,7 +317,7 @@ class _Writer:
         return -1, prompt
 
     def _tool(self, used: _Used, agent: str, parent: int) -> int:
-        arguments, well_formed = _arguments(used.call.arguments)
+        arguments, well_formed = _arguments(used.call.arguments, self.attempt.repairs)
         results = list(used.results.values())
         error = next((one.error for one in results if one.error), "")
         outcome = "raised" if error else "unparsed" if not well_formed else "ok" if results else "missing"
@@ -404,7 +366,7 @@ def _tokens(event: Event, attempt: Attempt) -> tuple[np.ndarray | None, np.ndarr
     return ids, logp
 
 
-# -------------------------------------------------------------------------------------------------------- outcome
+# --------------------------------------------------------------------------------------------------- of the whole
 def _task(attempt: Attempt, options: Options) -> tuple[str, str]:
     """The task, and the group of attempts to compare."""
     task = attempt.task
@@ -423,74 +385,6 @@ def _task(attempt: Attempt, options: Options) -> tuple[str, str]:
     if options.group not in ("policy", "task"):
         raise BadInput("unknown group", got=options.group, expected="policy or task", where="--group")
     return task, f"{task} | {attempt.policy}" if options.group == "policy" and attempt.policy else task
-
-
-def _pay(episode: Episode, attempt: Attempt, options: Options, turns: Sequence[_Turn]) -> str:
-    """Rewards and the end; what nobody said is not made up: without an outcome nothing is to be learned from it.
-
-    Returns:
-        "missing" where there is none.
-    """
-    told = options.outcomes.get(attempt.key) or options.outcomes.get(episode.id) or {}
-    scores = _numbers(attempt.scores, attempt)
-    own = _numbers({"reward": attempt.reward}, attempt)
-    steps = [(turn, value) for turn in turns if (value := _step_reward(turn.event, options)) is not None]
-    by_name, by_total = options.paying(scores), own.get("reward")
-    offers = (number(told.get("reward")), *((by_name, by_total) if options.reward else (by_total, by_name)))
-    reward = next((n for n in offers if n is not None), None)
-    _say_unpaid(attempt, options, scores, reward, told="reward" in told)
-    success = next((s for s in (told.get("success"), attempt.success) if isinstance(s, bool)), None)
-    for turn, value in steps:
-        if number(turn.event.reward) is None and turn.event.kind == "decision":
-            episode.add_reward(value, turn.node)
-    if reward is None and success is not None and not steps:
-        reward = float(success)
-    if options.success and (reward is not None or steps):
-        success = options.succeeded(episode.total_reward if reward is None else reward)
-    elif success is None and reward in (0.0, 1.0):
-        success = bool(reward)
-    if reward is not None and not steps and episode.n_steps:
-        episode.add_reward(reward)
-    episode.rewards_by_kind = {**scores, **own}
-    paid = reward is not None or success is not None or bool(steps)
-    if not paid:
-        attempt.repairs.add("attempts without an outcome: nothing is learned from them", attempt.where, fault=False)
-    episode.end(
-        terminated=paid and not attempt.limit,
-        truncated=bool(attempt.limit),
-        success=success,
-        source=f"import:{attempt.format}" if success is not None else "",
-        valid=attempt.valid and paid,
-        stop=attempt.limit or attempt.stop,
-    )
-    return "" if paid else "missing"
-
-
-def _numbers(given: Mapping[str, Any], attempt: Attempt) -> dict[str, float]:
-    """The scores that are numbers; a judge that failed or said NaN is no outcome, ``None`` nobody's fault."""
-    found = {str(name): n for name, value in given.items() if (n := number(value)) is not None}
-    if lost := sum(value is not None for value in given.values()) - len(found):
-        attempt.repairs.add("scores that are no numbers, left out", attempt.where, lost)
-    return found
-
-
-def _say_unpaid(
-    attempt: Attempt, options: Options, scores: Mapping[str, float], reward: float | None, *, told: bool
-) -> None:
-    if options.reward and options.reward not in scores and not told and (scores or reward is not None):
-        what = "attempts without the score that --reward names"
-        what += "" if reward is None else ": their own reward pays"
-    elif reward is None and scores:
-        what = "several scores: name one with --reward"
-    else:
-        return
-    attempt.repairs.add(what, attempt.where, fault=False)
-
-
-def _step_reward(event: Event, options: Options) -> float | None:
-    """What paid one decision."""
-    own = number(event.reward)
-    return options.paying(event.scores) if own is None else own
 
 
 def _callers(turns: Sequence[_Turn]) -> dict[str, int]:

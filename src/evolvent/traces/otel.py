@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +33,6 @@ from evolvent.traces.messages import message_events
 from evolvent.traces.otlp import READ, Span, records, values_of
 
 FORMAT = "otel"
-_DECISIONS = ("chat", "generate_content", "text_completion", "fetch_response")
-_TOOLS = ("execute_tool", "retrieval", "search_memory", "create_memory", "update_memory", "upsert_memory")
-_TOOLS += ("delete_memory", "create_memory_store", "delete_memory_store")
 _EVALUATION, _OWN = "gen_ai.evaluation.result", "evolvent.credit."
 
 
@@ -55,18 +52,16 @@ def read_all(paths: Sequence[Path], repairs: Repairs) -> Iterator[Attempt]:
                     repairs.add("spans with one id, the first is taken", where)
                 else:
                     spans[one.trace, one.id] = one
-    _ancestors(spans, repairs)
-    evaluations = [e for one in spans.values() for e in _evaluations(one)]
+    evaluations: list[tuple[int, Span, dict[str, Any]]] = []
     for log in logs:
         if log.name == _EVALUATION:
             evaluations.append((log.start, log, log.attributes))
         elif (span := spans.get((log.trace, log.id))) is not None:
             _add_log(span, log)
-    groups: dict[str, list[Span]] = defaultdict(list)
-    name = _group_names(spans)
-    for span in spans.values():
-        groups[name[span.trace, span.id]].append(span)
-    scores = _scores(evaluations, spans, name, repairs)
+    _place(spans, repairs)
+    groups = _groups(spans.values())
+    evaluations += [one for span in spans.values() for one in _evaluations(span)]
+    scores = _scores(evaluations, spans, groups, repairs)
     for key, members in sorted(groups.items()):
         attempt = _attempt(key, members, scores.get(key, {}), repairs.part())
         if any(event.kind == "decision" for event in attempt.events):
@@ -76,31 +71,35 @@ def read_all(paths: Sequence[Path], repairs: Repairs) -> Iterator[Attempt]:
 
 
 # -------------------------------------------------------------------------------------------------------- structure
-def _ancestors(spans: Mapping[tuple[str, str], Span], repairs: Repairs) -> None:
-    """Find the way up of each span; an edge that closes a cycle is cut, a missing parent makes a root."""
-    for span in spans.values():
-        seen, at = {span.id}, span
-        while (above := spans.get((at.trace, at.parent))) is not None:
-            if above.id in seen:
-                repairs.add("spans that are their own ancestors, cut", span.place)
-                break
-            seen.add(above.id)
-            span.up.append(above)
-            at = above
-        if at.parent and above is None:
-            repairs.add("spans whose parent is missing", span.place, fault=False)
+def _place(spans: Mapping[tuple[str, str], Span], repairs: Repairs) -> None:
+    """Put each span inside of its parent; an edge that closes a cycle is cut, a missing parent makes a root."""
+    for _, span in sorted(spans.items()):
+        way: dict[int, Span] = {}
+        at: Span | None = span
+        while at is not None and at.depth < 0 and id(at) not in way:
+            way[id(at)] = at
+            at = spans.get((at.trace, at.parent)) if at.parent else None
+        upward = list(way.values())
+        if at is not None and at.depth < 0:
+            repairs.add("spans that are their own ancestors, cut", at.place, len(upward) - upward.index(at))
+            at = None
+        elif at is None and upward and upward[-1].parent:
+            repairs.add("spans whose parent is missing", upward[-1].place, fault=False)
+        for one in reversed(upward):
+            one.place_in(at)
+            at = one
 
 
-def _group_names(spans: Mapping[tuple[str, str], Span]) -> dict[tuple[str, str], str]:
-    """The attempt of each span: the conversation that it or an ancestor names, its trace's only one, its trace."""
+def _groups(spans: Iterable[Span]) -> dict[str, list[Span]]:
+    """The spans of each attempt: of the conversation that they are in, their trace's only one, their trace."""
     of_trace: dict[str, set[str]] = defaultdict(set)
-    for span in spans.values():
-        of_trace[span.trace] |= {span.text("conversation")} - {""}
-    names: dict[tuple[str, str], str] = {}
-    for key, span in spans.items():
-        own = next((name for one in (span, *span.up) if (name := one.text("conversation"))), "")
-        names[key] = own or (next(iter(of_trace[span.trace])) if len(of_trace[span.trace]) == 1 else span.trace)
-    return names
+    for span in spans:
+        of_trace[span.trace] |= {span.conversation} - {""}
+    groups: dict[str, list[Span]] = defaultdict(list)
+    for span in spans:
+        only = next(iter(of_trace[span.trace])) if len(of_trace[span.trace]) == 1 else span.trace
+        groups[span.conversation or only].append(span)
+    return groups
 
 
 def _add_log(span: Span, log: Span) -> None:
@@ -117,20 +116,21 @@ def _evaluations(span: Span) -> Iterator[tuple[int, Span, dict[str, Any]]]:
         if name == _EVALUATION:
             yield time, span, values
     if span.get("score_name"):
-        yield span.start, (span.up or [span])[0], span.attributes
+        yield span.start, span.above or span, span.attributes
 
 
 def _scores(
     evaluations: Sequence[tuple[int, Span, dict[str, Any]]],
     spans: Mapping[tuple[str, str], Span],
-    group: Mapping[tuple[str, str], str],
+    groups: Mapping[str, Sequence[Span]],
     repairs: Repairs,
 ) -> dict[str, dict[str, float]]:
     """Scores of attempts, by group; those of decisions go to their spans. Of one name the last counts."""
     by_response = {span.text("response"): span for span in spans.values() if span.get("response")}
-    by_trace = {span.trace: group[key] for key, span in spans.items()}
+    group = {(one.trace, one.id): key for key, members in groups.items() for one in members}
+    by_trace = {trace: key for (trace, _), key in group.items()}
     whole: dict[str, dict[str, float]] = defaultdict(dict)
-    for _, at, values in sorted(evaluations, key=lambda one: (one[0], one[1].place)):
+    for _, at, values in sorted(evaluations, key=lambda one: (one[0], compact(one[2]))):
         name, value = word(values, "gen_ai.evaluation.name"), number(values.get("gen_ai.evaluation.score.value"))
         if name.startswith(_OWN):
             continue
@@ -138,7 +138,7 @@ def _scores(
             repairs.add("evaluations that gave no number: no outcome", at.place, fault=False)
             continue
         span = spans.get((at.trace, at.id)) or by_response.get(word(values, "gen_ai.response.id"))
-        if span is not None and span.operation in _DECISIONS:
+        if span is not None and span.kind == "decision":
             target = span.scores
         elif span is not None or at.trace in by_trace:
             target = whole[by_trace[at.trace] if span is None else group[span.trace, span.id]]
@@ -153,20 +153,20 @@ def _scores(
 
 # ------------------------------------------------------------------------------------------------------------ events
 def _attempt(key: str, spans: list[Span], scores: dict[str, float], repairs: Repairs) -> Attempt:
-    spans.sort(key=lambda s: (s.start, len(s.up), s.place if not s.start else "", s.id))
+    spans.sort(key=lambda s: (s.start, s.depth, s.place if not s.start else "", s.id))
     _once(spans, repairs)
     _from_agents(spans)
     content = any(
         span.get("input") or span.get("output") or span.events or openinference.known(span.attributes)
         for span in spans
-        if _kind(span) == "decision"
+        if span.kind == "decision"
     )
     events = [event for span in spans if not span.dropped for event in _of_span(span, content, repairs)]
-    others = sorted({span.operation or span.name for span in spans if not _kind(span)} - {"invoke_agent"})
-    main = next((span for span in spans if span.operation in _DECISIONS), spans[0])
+    others = sorted({span.operation or span.name for span in spans if not span.kind} - {"invoke_agent"})
+    main = next((span for span in spans if span.kind == "decision"), spans[0])
     agent = main.agent or main
     told = sorted(compact([s.id, s.attributes, s.events, s.failed, s.scores]) for s in spans)
-    roots = [span for span in spans if not span.up] or spans[:1]
+    roots = [span for span in spans if span.above is None] or spans[:1]
     fields = {name: value for span in reversed(roots) for name, value in span.attributes.items()}
     return Attempt(
         format=FORMAT,
@@ -178,36 +178,41 @@ def _attempt(key: str, spans: list[Span], scores: dict[str, float], repairs: Rep
         policy=" ".join(t for t in (agent.text("agent"), agent.text("version"), main.text("model")) if t),
         scores=scores,
         fields=fields,
-        extra={"root": rest(roots[0].attributes, *READ), "other_spans": others} if not _kind(roots[0]) else {},
+        extra={"root": rest(roots[0].attributes, *READ), "other_spans": others} if not roots[0].kind else {},
     )
-
-
-def _kind(span: Span) -> str:
-    return "decision" if span.operation in _DECISIONS else "tool" if span.operation in _TOOLS else ""
 
 
 def _once(spans: Sequence[Span], repairs: Repairs) -> None:
     """A call of a model that a framework and a client recorded both: the innermost counts."""
     for span in spans:
-        for above in span.up:
-            if _kind(span) == _kind(above) == "decision" and not above.dropped:
-                ours, theirs = span.get("output"), above.get("output")
-                same = span.text("response") == above.text("response") != ""
-                if same or None in (ours, theirs) or ours == theirs:
-                    above.dropped = True
-                    span.attributes = {**above.attributes, **span.attributes}
-                    span.scores = {**above.scores, **span.scores}
-                    span.up = [one for one in span.up if one is not above]
-                    repairs.add("calls of the model recorded twice, one inside the other", span.place, fault=False)
+        above = span.decision if span.kind == "decision" and not span.dropped else None
+        while above is not None:
+            ours, theirs = span.get("output"), above.get("output")
+            same = span.text("response") == above.text("response") != ""
+            if not above.dropped and (same or None in (ours, theirs) or ours == theirs):
+                above.dropped = True
+                span.attributes = {**above.attributes, **span.attributes}
+                span.scores = {**above.scores, **span.scores}
+                repairs.add("calls of the model recorded twice, one inside the other", span.place, fault=False)
+            above = above.decision
 
 
 def _from_agents(spans: Sequence[Span]) -> None:
     """Messages that only the agent's span holds go to its decisions; without any, the agent is the decision."""
+    decisions: dict[int, list[Span]] = defaultdict(list)
+    within = set[int]()
+    for span in spans:
+        agent = span.agent if span.kind == "decision" else None
+        if agent is not None:
+            decisions[id(agent)].append(span)
+        while agent is not None and id(agent) not in within:
+            within.add(id(agent))
+            agent = agent.agent
     for agent in spans:
         if agent.operation != "invoke_agent" or (agent.get("input") is None and agent.get("output") is None):
             continue
-        own = [span for span in spans if span.agent is agent and _kind(span) == "decision"]
-        if not own and not any(agent in span.up and _kind(span) == "decision" for span in spans):
+        own = decisions[id(agent)]
+        if id(agent) not in within:
             agent.attributes["gen_ai.operation.name"] = "chat"
         elif own and not any(s.get("input") is not None or s.get("output") is not None or s.events for s in own):
             own[0].attributes["gen_ai.input.messages"] = agent.get("input")
@@ -216,7 +221,7 @@ def _from_agents(spans: Sequence[Span]) -> None:
 
 def _of_span(span: Span, content: bool, repairs: Repairs) -> Iterator[Event]:
     """The event of a span that is one; without ``content`` only the spans tell conversations apart."""
-    kind, agent = _kind(span), span.agent
+    kind, agent = span.kind, span.agent
     if not kind:
         return
     who = (agent.text("agent") if agent else "") or span.text("agent") or "agent"
@@ -234,7 +239,6 @@ def _of_span(span: Span, content: bool, repairs: Repairs) -> Iterator[Event]:
         return
     inputs, outputs, cut = _messages(span, repairs)
     said = next((one for one in outputs if one.kind == "decision"), Event(kind="decision"))
-    callers = (one.text("call") for one in (agent.up if agent else ()) if one.operation == "execute_tool")
     finish = span.get("finish")
     if len(outputs) > 1:
         extra["other_choices"] = [one.text for one in outputs[1:]]
@@ -251,7 +255,7 @@ def _of_span(span: Span, content: bool, repairs: Repairs) -> Iterator[Event]:
         usage=span.attributes,
         origin=span.id,
         same_as=span.text("response"),
-        caller=next(callers, ""),
+        caller=agent.tool.text("call") if agent and agent.tool else "",
         extra={**said.extra, **extra, "response": span.text("response")},
     )
 

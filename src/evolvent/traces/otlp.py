@@ -49,6 +49,9 @@ KEYS = {
     "score": ("gen_ai.evaluation.score.value",),
 }
 _DETAILS = ("gen_ai.content.prompt", "gen_ai.content.completion", "gen_ai.client.inference.operation.details")
+_DECISIONS = ("chat", "generate_content", "text_completion", "fetch_response")
+_TOOLS = ("execute_tool", "retrieval", "search_memory", "create_memory", "update_memory", "upsert_memory")
+_TOOLS += ("delete_memory", "create_memory_store", "delete_memory_store")
 READ = [*(key for names in KEYS.values() for key in names), *USAGE]
 
 
@@ -65,10 +68,17 @@ class Span:
     attributes: dict[str, Any]
     events: list[tuple[str, int, dict[str, Any]]]
     failed: bool = False
-    up: list[Span] = field(default_factory=list["Span"])
-    """Its ancestors, the nearest first."""
     scores: dict[str, float] = field(default_factory=dict[str, float])
     dropped: bool = False
+    depth: int = -1
+    """How many spans it is inside of; -1 = not known yet."""
+    above: Span | None = None
+    agent: Span | None = None
+    """The nearest agent that it is inside of; likewise the nearest model call and tool."""
+    decision: Span | None = None
+    tool: Span | None = None
+    conversation: str = ""
+    """That it or a span above it names."""
 
     def get(self, name: str) -> Any:
         """The attribute that we call ``name``, whatever its generation calls it."""
@@ -84,9 +94,19 @@ class Span:
         return self.text("operation") or openinference.operation(self.attributes)
 
     @property
-    def agent(self) -> Span | None:
-        """The nearest agent that it belongs to."""
-        return next((one for one in self.up if one.operation == "invoke_agent"), None)
+    def kind(self) -> str:
+        """What it is an event of; "" = of none."""
+        return "decision" if self.operation in _DECISIONS else "tool" if self.operation in _TOOLS else ""
+
+    def place_in(self, above: Span | None) -> None:
+        """It stands inside of ``above``, which has its place already; nowhere, if that is ``None``."""
+        self.depth, self.above, self.conversation = 0, above, self.text("conversation")
+        if above is None:
+            return
+        self.depth, self.conversation = above.depth + 1, self.conversation or above.conversation
+        self.agent = above if above.operation == "invoke_agent" else above.agent
+        self.decision = above if above.kind == "decision" else above.decision
+        self.tool = above if above.operation == "execute_tool" else above.tool
 
 
 def values_of(path: Path, repairs: Repairs) -> Iterator[tuple[str, Any]]:
@@ -105,11 +125,10 @@ def values_of(path: Path, repairs: Repairs) -> Iterator[tuple[str, Any]]:
         raise BadInput("the SDK's dump for a console is no OTLP", got=str(path), where=str(path), do=do)
     begin, more, _ = head.strip().partition(b"\n")
     if (more and begin.strip() in (b"{", b"[")) or begin.strip().endswith((b"[", b",")):
-        value = parse(read_bytes(path), path.name, repairs, **bounds)
-        yield from ((path.name, one) for one in (value if isinstance(value, list) else [value]))
-        return
-    for where, _, value in json_lines(path, repairs, **bounds):
-        yield where, value
+        found = iter([(path.name, b"", parse(read_bytes(path), path.name, repairs, **bounds))])
+    else:
+        found = json_lines(path, repairs, **bounds)
+    yield from ((where, one) for where, _, value in found for one in (value if isinstance(value, list) else [value]))
 
 
 def records(value: Any, where: str, repairs: Repairs) -> Iterator[tuple[Span, str]]:
@@ -184,7 +203,7 @@ def _double(value: Any) -> float | None:
 
 def _int(value: Any) -> int:
     text = str(value)
-    return int(text) if re.fullmatch(r"-?\d{1,19}", text) else 0
+    return int(text) if re.fullmatch(r"-?\d{1,20}", text) else 0
 
 
 def _id(value: Any) -> str:

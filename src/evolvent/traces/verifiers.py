@@ -80,7 +80,7 @@ def _attempt(where: str, content: bytes, record: Mapping[str, Any], repairs: Rep
 def _events(where: str, record: Mapping[str, Any], agent: str, repairs: Repairs) -> Iterator[Event]:
     """A decision for each message that was sampled, with what entered its context since the one before it."""
     nodes = mappings(record.get("nodes"))
-    calls = {one.get("node"): one for one in mappings(record.get("calls"))}
+    calls = {word(one, "node"): one for one in mappings(record.get("calls"))}
     parents: list[int] = []
     after: dict[
         int, list[Any]
@@ -107,7 +107,7 @@ def _events(where: str, record: Mapping[str, Any], agent: str, repairs: Repairs)
             else [*after.get(at, ()), *chain.from_iterable(_ids(nodes[k]) for k in entered), *head]
         )
         said = next((one for one in _message(node, origin) if one.kind == "decision"), Event(kind="decision"))
-        call = mapping(calls.get(i))
+        call = mapping(calls.get(str(i)))
         yield dataclasses.replace(
             said,
             agent=agent,
