@@ -212,7 +212,7 @@ def decoded(policy, prm, renderer, seed):
     worlds, out = [envs.load(ENV) for _ in range(32)], {}
     tasks = worlds[0].tasks("heldout", TASKS, seed)
     engines = lambda temperature: Acting(policy, "sum", temperature)  # noqa: E731
-    backend = Backend("policy", engines, renderer, policy.decode, worlds, prm, policy.keeping)
+    backend = Backend("policy", engines, renderer, policy.decode, worlds, prm, keeping=policy.keeping)
     config = with_fields(
         search.Config(),
         env=ENV,

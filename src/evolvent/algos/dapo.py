@@ -32,8 +32,7 @@ from evolvent.credit import step_group_std, step_left_out
 from evolvent.evaluate.live import Live
 from evolvent.formulas.curricula import teaching
 from evolvent.formulas.process_rewards import overlong_penalty
-from evolvent.runs.language.run import LanguageRun
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, learn, open_language
+from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, learn, open_language
 
 PAPER = "arXiv 2503.14476"
 LEVELS = ("step",)

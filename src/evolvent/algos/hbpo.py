@@ -28,8 +28,8 @@ from evolvent.credit import step_length_budget
 from evolvent.evaluate.live import Live
 from evolvent.play.attempt import play
 from evolvent.play.together import Player
-from evolvent.runs.language.run import LanguageRun, PlayerOf
-from evolvent.runs.language.system import PPOConfig, Rule, learn, open_language
+from evolvent.runs.copies import PlayerOf
+from evolvent.runs.language.system import LanguageRun, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2507.15844"
 LEVELS = ("step",)

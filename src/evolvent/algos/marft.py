@@ -31,12 +31,17 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_sequential, token_sequential
 from evolvent.evaluate.live import Live
 from evolvent.play.workflow import Workflow, workflow
-from evolvent.runs.language.config import LanguageConfig, Way, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import (
+    CRITIC,
+    LanguageConfig,
+    Needs,
+    Rule,
+    Way,
+    check_stages,
+    evaluate_language,
+    learn,
+    open_language,
+)
 
 PAPER = "arXiv 2504.16129"
 LEVELS = ("agent", "token")

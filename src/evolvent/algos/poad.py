@@ -30,11 +30,16 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import token_bad
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.config import CriticConfig, CriticPlan, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import CRITIC, Needs
+from evolvent.runs.language.system import (
+    CRITIC,
+    CriticConfig,
+    CriticPlan,
+    Needs,
+    Rule,
+    check_stages,
+    learn,
+    open_language,
+)
 
 PAPER = "arXiv 2405.15821"
 LEVELS = ("token",)

@@ -38,12 +38,7 @@ from evolvent.core.protocols import Env, Task, Turn
 from evolvent.credit import step_process_std, step_return_to_go
 from evolvent.evaluate.live import Live
 from evolvent.play.settings import AttemptSettings
-from evolvent.runs.language.config import PPOConfig, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.loop import learn
-from evolvent.runs.language.run import open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, check_stages, evaluate_language, learn, open_language
 
 PAPER = "arXiv 2505.23604"
 LEVELS = ("step",)

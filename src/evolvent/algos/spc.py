@@ -49,12 +49,16 @@ from evolvent.play.attempt import allowed
 from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.play.workflow import Member, Workflow
-from evolvent.runs.language.config import PPOConfig, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.loop import Logged
-from evolvent.runs.language.run import LanguageRun, open_language
-from evolvent.runs.language.start import Needs
+from evolvent.runs.language.system import (
+    LanguageRun,
+    Logged,
+    Needs,
+    PPOConfig,
+    Rule,
+    check_stages,
+    evaluate_language,
+    open_language,
+)
 from evolvent.runs.search.drawing import LINES
 from evolvent.runs.search.step_critic import (
     CRITIC,

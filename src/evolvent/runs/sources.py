@@ -1,9 +1,14 @@
-"""The file that a run's tasks come from, as it was when the run began."""
+"""The tasks of a run are those with which it began: the file that they come from, and their order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
 from evolvent import envs
 from evolvent.core import sources
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import shorten_home
 
@@ -35,6 +40,23 @@ def pinned(folder: RunFolder, spec: str) -> str:
         return spec
     here = envs.with_source(spec, sources.original(place, "the file of the tasks"))
     return here if "held_out" in noted else _as_before(here)
+
+
+def check_tasks(folder: RunFolder, rows: Sequence[Mapping[str, Any]], steps: Sequence[tuple[str, str]]) -> None:
+    """Whether lines of the metrics are of these steps, each a phase and the id of a task, from the first one on.
+
+    Raises:
+        BadInput: a line is of another task: a file of tasks has changed, or an earlier version drew others.
+    """
+    for row, expected in zip_longest(rows, steps[: len(rows)]):
+        if expected is None or (row["phase"], row["task"]) != expected:
+            raise BadInput(
+                "the tasks of this run are others now",
+                got=f"step {row['step']}: {row['phase']} {row['task']}",
+                expected="nothing more" if expected is None else " ".join(expected),
+                where=str(folder.path),
+                do="go on with the version that its config.json names, or start a new run; nothing was changed",
+            )
 
 
 def _splits(spec: str) -> bool:

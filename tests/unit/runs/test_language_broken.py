@@ -11,8 +11,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Table
 from evolvent.evaluate.live import Live
 from evolvent.running import page_of, write_report
+from evolvent.runs.copies import Copies
 from evolvent.runs.language.config import Plan
-from evolvent.runs.language.copies import Copies
 from evolvent.runs.language.evaluation import summarise
 from run_folders import begin
 

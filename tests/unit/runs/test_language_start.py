@@ -101,6 +101,7 @@ CASES = [
     ("poad", {"gae_lambda": 7.0}, "0 to 1[^?]*--gae-lambda"),
     ("grpo", {"kl": -1.0}, "--kl"),
     # of all of them
+    ("grpo", {"model": "none"}, "weights of a model are trained[^?]*--model"),
     ("grpo", {"lr": -1e-3}, "--lr"),
     ("grpo", {"temperature": 0.0}, "greedy"),
     ("grpo", {"clip": -0.1}, "range out of bounds"),

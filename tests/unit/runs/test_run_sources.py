@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+import evolvent
 import tiny_language
 from evolvent import envs
 from evolvent.algos import grpo
@@ -131,3 +132,35 @@ def test_whatever_the_file_is_called(name, tmp_path):
     spec = pinned(RunFolder(tmp_path / "run"), f"graded:variant={tmp_path / name}")
     env = envs.load(spec)
     assert len(env.tasks("train", 3, 0)) == 3 and pinned(RunFolder(tmp_path / "run"), spec) == spec
+
+
+@pytest.fixture
+def searched(folder, tmp_path, monkeypatch):
+    """A search of two batches on a task file, as a kill leaves it after the first of them."""
+    (tmp_path / "my_task.py").write_text(FILE)
+    monkeypatch.chdir(tmp_path)
+    given = {"search": ("greedy",), "tasks": 2, "batch": 1, "unit": "answer", "budget_tokens": 3}
+    evolvent.run("search", env=SPEC, model=f"train:{folder}", out="run", quiet=True, **given)
+    (tmp_path / "run" / "summary.json").unlink()
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    metrics.write_text(metrics.read_text().splitlines(keepends=True)[0])
+    return tmp_path
+
+
+def test_a_search_goes_on_as_long_as_its_file_is_what_it_was(searched):
+    assert (searched / "run" / "task" / "my_task.py").read_text() == FILE
+    (searched / "my_task.py").write_text(FILE.replace("+ 1", "+ 2"))
+    with pytest.raises(BadInput, match="has changed since the run began"):
+        evolvent.run("search", resume=searched / "run", quiet=True)
+    (searched / "my_task.py").unlink()
+    assert evolvent.run("search", resume=searched / "run", quiet=True).summary["arms"][0]["n"] == 2
+
+
+def test_a_search_of_other_tasks_does_not_go_on(searched):
+    """One that an earlier version began kept no copy of the file, and may have held out other prompts."""
+    shutil.rmtree(searched / "run" / "task")
+    (searched / "my_task.py").write_text(FILE.replace("+ 1", "+ 2"))
+    before = (searched / "run" / "metrics.jsonl").read_text()
+    with pytest.raises(BadInput, match="the tasks of this run are others now"):
+        evolvent.run("search", resume=searched / "run", quiet=True)
+    assert (searched / "run" / "metrics.jsonl").read_text() == before

@@ -269,6 +269,12 @@ def test_a_search_in_torch_has_the_threads_that_were_asked_for(folder, tmp_path,
     assert seen == {before + 1} and torch.get_num_threads() == before
 
 
+def test_a_model_in_torch_keeps_what_a_search_has_read(folder, tmp_path):
+    command.main(arguments(folder, tmp_path / "run", "--search", "cot_sc"))
+    read, kept = (sum(row[f"{name}_tokens"] for row in lines(tmp_path / "run")) for name in ("prompt", "cached"))
+    assert kept > 0.9 * read, "of paths of ten tokens behind one prompt only the first reads it"
+
+
 def test_situations_that_are_the_same_are_searched_once_where_that_is_asked_for(tmp_path):
     """A house of few situations: all of them are known before the calls are spent."""
     facts = {}

@@ -37,13 +37,20 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.play.workflow import workflow
-from evolvent.runs.language.config import ClippedConfig, CriticPlan, check_stages
-from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.frozen import evaluate_language
-from evolvent.runs.language.loop import learn
 from evolvent.runs.language.pairs import find_attempts, sampled
-from evolvent.runs.language.run import LanguageRun, open_language
-from evolvent.runs.language.start import CRITIC, REFERENCE, Needs
+from evolvent.runs.language.system import (
+    CRITIC,
+    REFERENCE,
+    ClippedConfig,
+    CriticPlan,
+    LanguageRun,
+    Needs,
+    Rule,
+    check_stages,
+    evaluate_language,
+    learn,
+    open_language,
+)
 
 PAPER = "Williams 1992"
 LEVELS = ("token", "step", "agent")

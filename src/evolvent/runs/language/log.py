@@ -14,7 +14,7 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.ledger import Ledger
 from evolvent.core.seeding import rng
 from evolvent.evaluate.live import Live, judged_on, percent
-from evolvent.runs.language.copies import Played
+from evolvent.runs.copies import Played
 from evolvent.runs.language.credit import Decode, Discounted, Rule, credit_page, differ, standard_rules
 from evolvent.runs.language.evaluation import summarise
 from evolvent.runs.shell import Phase

@@ -7,7 +7,7 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,17 +21,18 @@ from evolvent.play.attempt import play
 from evolvent.play.renderers import renderer
 from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import Player
+from evolvent.runs.copies import Played, PlayerOf
 from evolvent.runs.language.config import LanguageConfig
-from evolvent.runs.language.copies import Copies, Played, PlayerOf
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
 from evolvent.runs.language.log import Shown, described, facts, sampled_tokens, update_row
-from evolvent.runs.language.start import Needs, Start, start
+from evolvent.runs.language.start import Needs, check_settings, tasks_of
 from evolvent.runs.language.tasks import drawn, repeated
 from evolvent.runs.language.weights import Weights
-from evolvent.runs.shell import Shell
+from evolvent.runs.opening import FILE, Started, started
+from evolvent.runs.shell import Shell, threads
 
 if TYPE_CHECKING:
     from evolvent.learn.critics.token import TokenCritic
@@ -63,10 +64,9 @@ class LanguageRun:
     def __init__(
         self,
         config: LanguageConfig,
-        model: Any,
         folder: RunFolder,
         live: Live,
-        begin: Start,
+        begun: Started[tuple[list[Task], list[Task]]],
         *,
         adapters: Sequence[str],
         resume: bool,
@@ -75,13 +75,13 @@ class LanguageRun:
 
         from evolvent.models.language.acting import Acting
 
-        self.config, self.model, self.folder, self.live = config, model, folder, live
+        self.config, self.folder, self.live = config, folder, live
+        self.copies, model, (self._tasks, self.heldout) = begun
+        self.copies.workers, self.model = config.plan.workers, model
         plan = config.plan
         budget = Budget(turns=plan.turns, tokens=plan.tokens, context=model.context, answer=plan.answer)
         self.attempt_settings = AttemptSettings(renderer(plan.style, model), budget=budget, transcript=plan.transcript)
-        self.copies = Copies(begin.spec, begin.env, config.plan.workers)
         self.learners: Callable[[int], Sequence[str]] = lambda _: tuple(adapters)
-        self._tasks, self.heldout = begin.tasks, begin.heldout
         self.optimizers = {
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
@@ -109,8 +109,7 @@ class LanguageRun:
         if plan.memory:
             from evolvent.runs.language.memory import LanguageMemory
 
-            path = folder.path / "memory.db"
-            self.memory = LanguageMemory(plan, path, config.seed, begin.env.reward_range)
+            self.memory = LanguageMemory(plan, folder.path / FILE, config.seed, self.env.reward_range)
             self.keep(memory=self.memory)
         self._shown, self._played = Shown(folder, live, plan.record, config.seed), Played()
 
@@ -296,8 +295,7 @@ class LanguageRun:
         }
 
     def close(self) -> None:
-        """Release the environments and the memory; the model belongs to who loaded it."""
-        self.copies.close()
+        """Release the memory; environments and model belong to who opened them."""
         if self.memory is not None:
             self.memory.close()
 
@@ -367,32 +365,28 @@ def open_language(
 
     from evolvent.models.language import model as language
 
-    begin = start(config, folder, (*adapters, *others), needs, live.note)
     plan = config.plan
-    before, model = torch.get_num_threads(), None
-    torch.manual_seed(seed_tree(config.seed, "torch"))  # nothing should draw from it; a checkpoint holds its state
-    run: LanguageRun | None = None
-    try:
-        live.status(f"loading {config.model}")
-        if plan.threads:
-            torch.set_num_threads(plan.threads)
-        model = language.load(
-            config.model,
+
+    def load(name: str, progress: Any) -> Any:
+        torch.manual_seed(seed_tree(config.seed, "torch"))  # nothing should draw from it; a checkpoint holds its state
+        return language.load(
+            name,
             dtype=plan.dtype,
             lora_rank=plan.lora_rank,
             adapters=(*adapters, *others),
             device=plan.device,
             gradient_checkpointing=plan.checkpointing,
             seed=seed_tree(config.seed, "weights") % 2**31,
+            progress=progress,
         )
+
+    check_settings(config, (*adapters, *others), needs)
+    prepare = partial(tasks_of, config, needs=needs, note=live.note)
+    writes = "the weights of a model are trained"
+    with threads(plan.threads), started(config, folder, live, prepare, load=load, writes=writes) as begun:
         if plan.sampler == "vllm":
             from evolvent.models.language.vllm import VllmSampler
 
-            model.sampler = VllmSampler(model)
-        run = LanguageRun(config, model, folder, live, begin, adapters=adapters, resume=resume)
-        yield run
-    finally:
-        torch.set_num_threads(before)
-        (begin.env if run is None else run).close()
-        if model is not None:
-            model.close()
+            begun.model.sampler = VllmSampler(begun.model)
+        with closing(LanguageRun(config, folder, live, begun, adapters=adapters, resume=resume)) as run:
+            yield run

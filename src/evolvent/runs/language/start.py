@@ -1,19 +1,16 @@
-"""What a run is asked before its model is loaded: settings, environment, tasks, and what its algorithm needs."""
+"""What a run is asked before its model is loaded: settings, tasks, and what its algorithm needs of both."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evolvent import envs
 from evolvent.core.errors import BadInput
-from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Env, Task
 from evolvent.core.seeding import rng
 from evolvent.runs.language.baselines import random_command
 from evolvent.runs.language.config import LanguageConfig, check
 from evolvent.runs.language.tasks import heldout_tasks, run_tasks
-from evolvent.runs.sources import pinned
 
 EXECUTED = "executed"
 CRITIC = "the critic reads its hidden states"
@@ -42,44 +39,36 @@ class Needs:
     """The environment labels lines of answers, ``line_labels(task)``."""
 
 
-@dataclass(frozen=True)
-class Start:
-    """What a run starts from: the environment as it is loaded, one copy of it, its tasks."""
-
-    spec: str
-    env: Env
-    tasks: list[Task]
-    heldout: list[Task]
-
-
-def start(
-    config: LanguageConfig, folder: RunFolder, adapters: Sequence[str], needs: Needs, note: Callable[[str], None]
-) -> Start:
-    """Check all that can be known without the model, and open the environment; ``note`` hears of too few tasks.
+def check_settings(config: LanguageConfig, adapters: Sequence[str], needs: Needs) -> None:
+    """Check all that can be known without the environment.
 
     Raises:
-        BadInput: settings that do not fit together, or not to the environment; no such environment.
+        BadInput: settings that do not fit together.
     """
     check(config, adapters)
-    _check_settings(config, needs)
+    _check_needs(config, needs)
     if config.plan.memory:
         from evolvent.memory import embedders
         from evolvent.runs.language.memory import chosen
 
         chosen(config.plan)
         embedders.ready(embedders.DEFAULT)
-    spec = pinned(folder, config.env)
-    env = envs.load(spec)
-    try:
-        tasks, heldout = run_tasks(env, config, note) if needs.training else ([], heldout_tasks(env, config, note))
-        _check_env(config, needs, env, (tasks or heldout)[0])
-    except BaseException:
-        env.close()
-        raise
-    return Start(spec, env, tasks, heldout)
 
 
-def _check_settings(config: LanguageConfig, needs: Needs) -> None:
+def tasks_of(
+    config: LanguageConfig, env: Env, needs: Needs, note: Callable[[str], None]
+) -> tuple[list[Task], list[Task]]:
+    """The tasks of all updates and those that are held out; ``note`` hears of too few.
+
+    Raises:
+        BadInput: the environment is none for these settings.
+    """
+    tasks, heldout = run_tasks(env, config, note) if needs.training else ([], heldout_tasks(env, config, note))
+    _check_env(config, needs, env, (tasks or heldout)[0])
+    return tasks, heldout
+
+
+def _check_needs(config: LanguageConfig, needs: Needs) -> None:
     if needs.base and config.plan.lora_rank < 1:
         raise BadInput(
             f"the frozen model is needed beside the trained one: {needs.base}",

@@ -1,4 +1,7 @@
-"""What the file of a system is made of: settings, credit, what it needs, the run and its loop, in one import."""
+"""What the file of a system is made of: settings, credit, what it needs, the run and its loop.
+
+A system names most of it: here in one import, where six would say the same.
+"""
 
 from __future__ import annotations
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import shorten_home
 from evolvent.core.protocols import Env, Task, distinct
@@ -29,6 +28,7 @@ from evolvent.runs.memory import cursor
 from evolvent.runs.memory.attempt import Agent, Attempt, attempt
 from evolvent.runs.memory.summary import summarise, top_memories
 from evolvent.runs.shell import Shell, tell_fewer
+from evolvent.runs.sources import check_tasks
 
 
 @dataclass(frozen=True)
@@ -135,16 +135,7 @@ def _plan(stream: Stream, env: Env) -> Iterator[Item]:
 def check_plan(plan: Sequence[Item], folder: RunFolder, done: int) -> None:
     """Whether the steps that were done are the first ones of the plan: an earlier version repeated held-out tasks."""
     rows = [row for row in folder.read_metrics() if row["step"] <= done]
-    steps = [(item.phase, item.task.id) for item in plan[: len(rows)]]
-    for row, expected in zip_longest(rows, steps):
-        if expected is None or (row["phase"], row["task"]) != expected:
-            raise BadInput(
-                "the tasks of this run are others now",
-                got=f"step {row['step']}: {row['phase']} {row['task']}",
-                expected="nothing more" if expected is None else " ".join(expected),
-                where=str(folder.path),
-                do="go on with the version that its config.json names, or start a new run; nothing was changed",
-            )
+    check_tasks(folder, rows, [(item.phase, item.task.id) for item in plan[: len(rows)]])
 
 
 def one_step(

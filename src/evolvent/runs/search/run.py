@@ -7,18 +7,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from evolvent import envs, models
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Engine, Env, Renderer, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
-from evolvent.models.served.acting import Served
-from evolvent.play.renderers import Plain, Text
 from evolvent.play.settings import AttemptSettings
+from evolvent.runs.opening import answering, started
 from evolvent.runs.search.config import (
     WHICH,
     SearchConfig,
@@ -35,11 +34,12 @@ from evolvent.runs.search.memory_value import PREFIX, MemoryValue
 from evolvent.runs.search.outcome import chosen, row
 from evolvent.runs.search.summary import summarise
 from evolvent.runs.shell import Shell, tell_fewer, threads
+from evolvent.runs.sources import check_tasks
 from evolvent.search import values
 from evolvent.search.attempts import Attempts
 from evolvent.search.budget import Budget
 from evolvent.search.record import records
-from evolvent.search.search import Search, State, Value, flat
+from evolvent.search.search import Search, Value, flat
 from evolvent.search.ways import way
 
 
@@ -77,17 +77,12 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     check_value(config)
     plan = config.plan
     with ExitStack() as stack:
-        worlds = [stack.enter_context(closing(envs.load(config.env))) for _ in range(min(plan.batch, config.tasks))]
-        tasks = distinct(worlds[0].tasks(plan.split, config.tasks, config.seed))
-        tell_fewer(live, config.env, f"{WHICH[plan.split]} tasks", config.tasks, len(tasks))
-        if idle := unread(config):
-            live.note(f"! {', '.join(idle)} changes nothing here: no search that was asked for reads it")
-        for name in config.search:
-            if check := getattr(way(name), "check", None):
-                check(worlds[0], tasks[0])
         memories = [part for part in parts_of(config.value) if part.startswith(PREFIX)]
         remembered = {part: stack.enter_context(closing(MemoryValue.of(part))) for part in memories}
-        backend = replace(_backend(config, worlds, stack, live), remembered=remembered)
+        opening = started(config, folder, live, partial(_tasks, config, live))
+        worlds, model, tasks = stack.enter_context(opening)
+        backend = _backend(config, model, worlds.some(min(plan.batch, len(tasks))), stack)
+        backend.remembered.update(remembered)
         batches = [
             Batch(name, tasks[first : first + plan.batch], first, number * len(tasks) + first)
             for number, name in enumerate(config.search)
@@ -120,9 +115,27 @@ def run(config: SearchConfig, folder: RunFolder, live: Live, *, resume: bool = F
     return summarise(config, backend.name, folder.read_metrics())
 
 
+def _tasks(config: SearchConfig, live: Live, env: Env) -> list[Task]:
+    """The tasks to search, each once; what does not fit them is refused or said."""
+    tasks = distinct(env.tasks(config.plan.split, config.tasks, config.seed))
+    tell_fewer(live, config.env, f"{WHICH[config.plan.split]} tasks", config.tasks, len(tasks))
+    if idle := unread(config):
+        live.note(f"! {', '.join(idle)} changes nothing here: no search that was asked for reads it")
+    for name in config.search:
+        if check := getattr(way(name), "check", None):
+            check(env, tasks[0])
+    return tasks
+
+
 def _go_on(shell: Shell, batches: Sequence[Batch]) -> None:
-    """Go on after the last batch that is whole; lines of one that was broken off are dropped."""
-    n = len(shell.folder.read_metrics())
+    """Go on after the last batch that is whole; lines of one that was broken off are dropped.
+
+    Raises:
+        BadInput: the tasks are others than they were.
+    """
+    rows = shell.folder.read_metrics()
+    check_tasks(shell.folder, rows, [(batch.search, task.id) for batch in batches for task in batch.tasks])
+    n = len(rows)
     whole = [batch for batch in batches if batch.step + len(batch.tasks) <= n]
     shell.go_on(len(whole), sum(len(batch.tasks) for batch in whole) - 1)
 
@@ -171,38 +184,31 @@ def searched(name: str, tasks: Sequence[Task], config: SearchConfig, backend: Ba
         backend.keeping,
         config.plan.join,
     )
+    # the world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1
+    paid = partial(values.reward, bounds=backend.worlds[0].reward_range)
     return grower.grow(
         tasks,
         lambda search: module.run(search, settings),
         _value(config, backend),
         seed=config.seed,
-        verifier=_paid(backend) if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
+        verifier=paid if config.verifier else values.shown if "shown" in parts_of(config.value) else None,
     )
 
 
 # ------------------------------------------------------------------------------------------------ inside
-def _backend(config: SearchConfig, worlds: list[Env], stack: ExitStack, live: Live) -> Backend:
-    if config.model == "none":
-        return Backend("none", lambda temperature: Served(None, temperature), Text(), None, worlds)
-    live.status(f"loading {config.model}")
-    model = stack.enter_context(closing(models.load(config.model)))
-    if not hasattr(model, "logprobs"):
-        return Backend(model.name, lambda temperature: Served(model, temperature), Text(), None, worlds)
-    from evolvent.models.language.acting import Acting
+def _backend(config: SearchConfig, model: Any, worlds: list[Env], stack: ExitStack) -> Backend:
+    def engine(temperature: float) -> Engine:
+        return answering(model, temperature)[0]
 
-    language: Any = model
-    stack.enter_context(threads(config.plan.threads))
-    folders = [part for part in parts_of(config.value) if not known(part)]
-    learned = _learned(language, folders[0]) if folders else None
-    return Backend(
-        config.model.removeprefix("train:"),
-        lambda temperature: Acting(language, "sum", temperature),
-        Plain(model),
-        language.decode,
-        worlds,
-        learned,
-        language.keeping,
-    )
+    name = "none" if model is None else model.name
+    backend = Backend(name, engine, answering(model, config.temperature)[1], None, worlds)
+    if model is not None and hasattr(model, "logprobs"):  # in torch
+        stack.enter_context(threads(config.plan.threads))
+        backend.name = config.model.removeprefix("train:")
+        backend.decode, backend.keeping = model.decode, model.keeping
+        if folders := [part for part in parts_of(config.value) if not known(part)]:
+            backend.learned = _learned(model, folders[0])
+    return backend
 
 
 def _learned(model: Any, folder: str) -> Value:
@@ -216,15 +222,6 @@ def _learned(model: Any, folder: str) -> Value:
 def _value(config: SearchConfig, backend: Backend) -> Value:
     parts = [_one(part, backend) for part in parts_of(config.value)]
     return parts[0] if len(parts) == 1 else values.mixture(*((1 / len(parts), part) for part in parts))
-
-
-def _paid(backend: Backend) -> Value:
-    """The world's own reward, as a place in what it can be: PUCT's weights are made for values of 0 to 1."""
-
-    def reward(states: Sequence[State]) -> np.ndarray:
-        return values.reward(states, backend.worlds[0].reward_range)
-
-    return reward
 
 
 def _one(name: str, backend: Backend) -> Value:

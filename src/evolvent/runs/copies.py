@@ -1,4 +1,4 @@
-"""The copies of an environment that attempts of language models go on in, side by side, and what broke in them."""
+"""The copies of an environment that attempts go on in, side by side, and what broke in them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,15 @@ class Played:
 
 
 class Copies:
-    """Copies of an environment, made as they are needed; they work on ``workers`` threads, 0 = in lockstep."""
+    """Copies of an environment: one at first, more as they are needed; ``workers`` threads step them, 0 = in lockstep.
 
-    def __init__(self, spec: str, first: Env, workers: int) -> None:
+    Raises:
+        BadInput: no such environment.
+    """
+
+    def __init__(self, spec: str, workers: int = 0) -> None:
         self.spec, self.workers = spec, workers
-        self._copies = [first]
+        self._copies = [envs.load(spec)]
 
     @property
     def first(self) -> Env:
