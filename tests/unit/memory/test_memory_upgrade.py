@@ -23,7 +23,7 @@ OLD = GOLDEN / "memory_schema3.sqlite"
 OLD_TABLES = [table for table in schema.layout() if table.name != "exposure"]  # that schema 3 had, too
 GONE = {"provenance": {"weight"}, "recall_item": {"in_pool"}}
 NEW = {
-    "memory": {"meta": None, "expires_at": None},
+    "memory": {"meta": None, "expires_at": None, "text_hash": None},
     "outcome": {"weight": 1.0, "place": None, "replaced_by": None, "parts": None},
     "void": {"outcome_from": 0, "outcome_to": 0},
 }
@@ -205,11 +205,16 @@ def test_a_schema_of_a_server_is_upgraded_when_it_is_opened(postgres_store, monk
     assert_goes_on(url)
 
 
-# ------------------------------------------------------------------------------------------- from schemas 4 and 5
-# 4: made with the library at commit 54f6dac, 5: at 48ec41c: revised, weighted, invalid and open receipts, metadata,
-# expiry, a new version, an archived, a quarantined and an erased memory, two scopes; 5 also parts, omissions and a
-# rollback
-NEWER = {4: {"outcome": {"parts": None}, "void": NEW["void"]}, 5: {"void": NEW["void"]}}
+# ---------------------------------------------------------------------------------------------- from schemas 4 to 6
+# 4: made with the library at commit 54f6dac, 5: at 48ec41c, 6: at 434540c8: revised, weighted, invalid and open
+# receipts, metadata, expiry, a new version, an archived, a quarantined and an erased memory, two scopes; 5 also parts,
+# omissions and a rollback; 6 also attempts that were held out
+NO_TEXT = {"text_hash": None}
+NEWER = {
+    4: {"outcome": {"parts": None}, "void": NEW["void"], "memory": NO_TEXT},
+    5: {"void": NEW["void"], "memory": NO_TEXT},
+    6: {"memory": NO_TEXT},
+}
 
 
 def packed(version, path):
@@ -218,7 +223,7 @@ def packed(version, path):
 
 
 def goes_on(path):
-    """What schemas 5 and 6 are for can be written, and what is derived still is."""
+    """What schemas 5 to 7 are for can be written, and what is derived still is."""
     with Memory(path, holdout=0.5) as memory:
         recall = memory.recall("question 1 of topic 1", frozen=True)
         memory.settle(recall, None, parts=[("answer 1 with words", 1.0), ("something else", 0.0)])
@@ -267,8 +272,19 @@ def test_a_newer_schema_of_a_server_is_upgraded(version, postgres_store):
     conninfo, own = split_url(url)
     with psycopg.connect(conninfo) as db:  # the tables as they were
         db.execute(f"SET search_path TO {own['schema']}, public")
-        db.execute("DROP TABLE exposure")
-        db.execute("ALTER TABLE void DROP COLUMN outcome_from, DROP COLUMN outcome_to")
+        db.execute("ALTER TABLE memory DROP CONSTRAINT memory_status_check, DROP COLUMN text_hash CASCADE")
+        db.execute(
+            "ALTER TABLE memory ADD CONSTRAINT memory_status_check CHECK(status IN ('active', 'archived', "
+            "'quarantined', 'superseded', 'erased')), ADD CHECK(status = 'erased' OR emb_id IS NOT NULL)"
+        )
+        db.execute(
+            "CREATE TRIGGER memory_content_fixed BEFORE UPDATE OF scope_id, kind, polarity, key_hash, body_hash, "
+            "emb_id, q_init, q_given, source ON memory FOR EACH ROW EXECUTE FUNCTION "
+            "refuse('what a memory says is written once; supersede it')"
+        )
+        if version < 6:
+            db.execute("DROP TABLE exposure")
+            db.execute("ALTER TABLE void DROP COLUMN outcome_from, DROP COLUMN outcome_to")
         if version == 4:
             db.execute("ALTER TABLE outcome DROP COLUMN parts")
         db.execute(f"UPDATE evolvent_store SET version = {version}")

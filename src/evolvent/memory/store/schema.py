@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from evolvent.core.errors import StoreError
 
-VERSION = 6
+VERSION = 7
 APPLICATION_ID = 0x45564F4C  # "EVOL" in the header of the file
 
 TABLES = """
@@ -63,7 +63,7 @@ CREATE TABLE memory(
   q_init REAL NOT NULL,
   q_given BOOLEAN NOT NULL,                    -- the caller chose q_init, not the policy
   status TEXT NOT NULL DEFAULT 'active'
-    CHECK(status IN ('active', 'archived', 'quarantined', 'superseded', 'erased')),
+    CHECK(status IN ('active', 'archived', 'quarantined', 'superseded', 'erased', 'external')),
   superseded_by INTEGER REFERENCES memory(seq) DEFERRABLE INITIALLY DEFERRED,
   content_version INTEGER NOT NULL DEFAULT 1,
   merged INTEGER NOT NULL DEFAULT 0,           -- how many later writes were the same thing
@@ -71,8 +71,10 @@ CREATE TABLE memory(
   created_at REAL NOT NULL,
   meta TEXT,                                   -- what the caller says of it: a JSON object, or NULL
   expires_at REAL,                             -- from then on out of recall; NULL: never
-  CHECK(status = 'erased' OR emb_id IS NOT NULL));  -- what was erased has empty texts and no vector
+  text_hash TEXT,                              -- of what is kept elsewhere, see external.py; NULL: it is kept here
+  CHECK(status = 'erased' OR emb_id IS NOT NULL OR text_hash IS NOT NULL));  -- what was erased has no text or vector
 CREATE INDEX memory_body ON memory(scope_id, body_hash);
+CREATE INDEX memory_external ON memory(scope_id, key_hash) WHERE text_hash IS NOT NULL;
 CREATE INDEX memory_expiry ON memory(scope_id, expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE TABLE provenance(
@@ -195,7 +197,7 @@ TRIGGERS = (
     ("memory_kept", "DELETE", "memory", "memories are archived, not deleted"),
     (
         "memory_content_fixed",
-        "UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, q_given, source",
+        "UPDATE OF scope_id, kind, polarity, key_hash, body_hash, emb_id, q_init, q_given, source, text_hash",
         "memory",
         "what a memory says is written once; supersede it",
     ),
