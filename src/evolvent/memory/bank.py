@@ -12,6 +12,7 @@ import numpy as np
 
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.core.protocols import Embedder
+from evolvent.memory import external
 from evolvent.memory.embedders import as_vectors
 from evolvent.memory.holdout import NEVER, Holdout
 from evolvent.memory.index.index import Index
@@ -128,7 +129,10 @@ class Bank:
             )
 
     def memory_seq(self, id_: object, where: str) -> int:
-        """The row of a memory of this scope."""
+        """The row of a memory of this scope; of what is kept elsewhere that of its newest text, by the caller's id."""
+        elsewhere = external.sequences(self.store, self.scope_id, named(id_))
+        if elsewhere:
+            return elsewhere[-1]
         seq = parse_id(id_, "m", "memory", where)
         if self.store.row("SELECT 1 FROM memory WHERE seq=? AND scope_id=?", (seq, self.scope_id)) is None:
             expected = f"a memory of scope {self.scope!r}"

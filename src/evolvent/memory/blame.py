@@ -111,12 +111,15 @@ def blame(
     if "pool" not in known:
         do = "evolvent memory receipts STORE lists them"
         raise BadInput("not a receipt", got=receipt, expected="e.g. 'r12'", where="blame", do=do, code="not_an_id")
-    notes = [memory.get(row["id"]) for row in known["pool"] if row["shown"]]
+    notes = [memory.get(row.get("memory", row["id"])) for row in known["pool"] if row["shown"]]
     if not notes:
         raise BadInput("nothing was shown, so no memory caused it", got=receipt, where="blame", code="nothing_named")
     if attempt is None:
         return _by_receipts(memory, receipt, notes, level)
     seeded = _seeded(attempt)
+    if not all(note.body for note in notes):
+        do = "leave the agent out: then other receipts are read; or recall with keep_text=True"
+        raise BadInput("of what is kept elsewhere no text is here", got=receipt, where="blame", do=do, code="erased")
     if not known["query"]:
         do = "leave the agent out: then other receipts are read"
         raise BadInput("the task was erased", got=receipt, where="blame", do=do, code="erased")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import OF_VALUE
+from evolvent.memory.external import Candidate, Offered, Rows
 from evolvent.memory.holdout import Draw
 from evolvent.memory.keys import Owners
 from evolvent.memory.metadata import Condition
@@ -72,6 +73,7 @@ class Request:
     attempt: str | None = None  # the caller's name of it
     task_id: str | None = None  # the same of the task
     draw: Draw | None = None  # of the scope that drew first
+    offered: Offered | None = None  # what is kept elsewhere: nothing else is a candidate
 
 
 class Found(NamedTuple):
@@ -82,11 +84,18 @@ class Found(NamedTuple):
     cosine: np.ndarray
     vec: np.ndarray | None = None  # of the task
     known: Candidates | None = None  # what a rule was shown of them, where one had to be asked
+    texts: Mapping[int, str] | None = None  # of what is kept elsewhere
 
     @classmethod
     def of(cls, seqs: list[int]) -> Found:
         """Candidates that were compared with nothing."""
         return cls(seqs, np.zeros(len(seqs)), np.zeros(len(seqs)))
+
+    @classmethod
+    def elsewhere(cls, rows: Sequence[tuple[int, Candidate]]) -> Found:
+        """Candidates that are kept elsewhere, as relevant as their caller says."""
+        relevance_N = np.array([one.relevance for _, one in rows], np.float64)
+        return cls([seq for seq, _ in rows], relevance_N, relevance_N, texts={seq: one.text for seq, one in rows})
 
     def only(self, mask: np.ndarray) -> Found:
         """Those of a mask ``[N]``."""
@@ -102,19 +111,41 @@ class Found(NamedTuple):
 
 
 def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
-    """The pool by relevance, most relevant first.
+    """The pool by relevance, most relevant first."""
+    if vec is None or request.k == 0:
+        return Found.of([])
+    owners = Owners(texts=request.policy.relevance == "hybrid")
+    return _pooled(bank, request, lambda limit: _nearest(bank, request, vec, limit, owners))
+
+
+def offered(db: Connection, bank: Bank, request: Request, seed: int | None = None) -> Found:
+    """The same of candidates that are kept elsewhere; ``seed``: of a rule that draws any of them.
+
+    Those that are looked at get a row, so that is for the transaction that writes the receipt.
+    """
+    assert request.offered is not None
+    if request.k == 0 or rule_of(request.policy).candidates == "none":
+        return Found.of([])
+    if rule_of(request.policy).candidates == "any":
+        every = list(request.offered.candidates)
+        order = np.random.default_rng(seed).permutation(len(every)).tolist()
+        mixed = request.offered._replace(candidates=[every[i] for i in order])
+        return Found.elsewhere(Rows(db, bank, mixed).first(request.k))
+    rows = Rows(db, bank, request.offered)
+    return _pooled(bank, request, lambda limit: Found.elsewhere(rows.first(limit)))
+
+
+def _pooled(bank: Bank, request: Request, nearest: Callable[[int], Found]) -> Found:
+    """The pool out of so many of the nearest as it takes.
 
     What the rule bars takes no place from the others and sets no margin: however many poisoned copies of a task stand
     nearest, they cannot keep a good lesson out once they are known.
     """
     policy, bars = request.policy, rule_of(request.policy).bars
-    if vec is None or request.k == 0:
-        return Found.of([])
     # the pool must be able to hold what is asked for
     wanted = limit = min(max(policy.pool, request.k), MOST)
-    owners = Owners(texts=policy.relevance == "hybrid")
     while True:
-        found = _nearest(bank, request, vec, limit, owners)
+        found = nearest(limit)
         n = len(found.seqs)
         harm = np.zeros(n, np.bool_)
         if bars is not None and n:

@@ -10,13 +10,14 @@ from datetime import UTC, datetime
 from typing import Any, Literal, cast, get_args
 
 from evolvent.core.errors import BadInput
+from evolvent.core.visible import visible
 from evolvent.formulas.effect import Estimate, Row, estimate, information_needed, named
-from evolvent.memory import effects, events
+from evolvent.memory import effects, events, external
 from evolvent.memory import lift as arms
 from evolvent.memory.bank import Bank
 from evolvent.memory.effects import Asked, Log, Telling, verdict
 from evolvent.memory.items import memory_id
-from evolvent.memory.text import among_words, clean_word, counted, finite
+from evolvent.memory.text import among_words, clean_word, counted, finite, short
 from evolvent.memory.times import time_of
 
 By = Literal["item", "source", "kind", "scope", "stage", "week"]
@@ -216,7 +217,7 @@ def _items(q: _Asked, log: Log) -> dict[str, Any]:
     evidence = {side: {memory_id(m): _evidence(e, side) for m, e in held.items()} for side in ("help", "harm")}
     says = {"help": "helps", "harm": "harms"}
     is_named = {note: says[side] for side, e in evidence.items() for note in named(e, q.level)}
-    withheld = _withheld(q)
+    withheld, elsewhere = _withheld(q), external.names(q.bank.store, beside)
     rows = []
     for m in sorted(beside):
         e, id_ = held.get(m, estimate([])), memory_id(m)
@@ -224,6 +225,8 @@ def _items(q: _Asked, log: Log) -> dict[str, Any]:
         if m not in held:
             row["why"] = "never left out: only measured together with the rest"
         row |= {"e_help": e.e_help, "e_harm": e.e_harm, "named": is_named.get(id_), "withheld": m in withheld}
+        if m in elsewhere:  # one id may have had several texts
+            row["memory"], id_ = id_, elsewhere[m]
         rows.append({"id": id_, **row, "together": in_numbers(estimate(beside[m], q.alpha), q.margin)})
     return {"items": rows, "named_level": q.level, "K": len(held)}
 
@@ -288,7 +291,7 @@ def _group_words(d: Mapping[str, Any], level: float) -> list[str]:
     lines = [_named_words(of, early, d["K"], level)]
     if repeated := d["not_counted"]["repeated_seed"]:
         lines.append(f"{counted(repeated, 'receipt')} drew from a repeated seed: left out.")
-    return [*lines, *(_line(row["id"], row) for row in of["harms"] + of["helps"])]
+    return [*lines, *(_line(short(visible(row["id"]), 60), row) for row in of["harms"] + of["helps"])]
 
 
 def _named_words(of: Mapping[str, Sequence[Mapping[str, Any]]], early: int, every: int, level: float) -> str:

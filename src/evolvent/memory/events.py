@@ -10,6 +10,7 @@ from typing import NamedTuple
 from evolvent.formulas.causal import ArmSums
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
+from evolvent.memory.keys import NAME
 from evolvent.memory.store.engine import Connection, among, marks, newest
 
 
@@ -166,10 +167,11 @@ class Loaded(NamedTuple):
     q_given: bool
     source: str
     key: str
+    name: str | None = None  # the caller's id, of what is kept elsewhere
 
 
 _ASK = (
-    f"SELECT m.seq, m.q_init, m.q_given, m.source, m.key_hash, {JOINED} FROM memory m LEFT JOIN value v "
+    f"SELECT m.seq, m.q_init, m.q_given, m.source, m.key_hash, {NAME}, {JOINED} FROM memory m LEFT JOIN value v "
     f"ON v.memory_id = {OF_VALUE} AND v.objective = ? AND v.stage = ? WHERE m.seq IN ({{}})"
 )
 
@@ -181,7 +183,7 @@ def ask(db: Connection, seqs: Iterable[int], objective: str, stage: str) -> Iter
 
 def loaded(rows: Iterable[tuple]) -> dict[int, Loaded]:
     """Values by memory; memories without events are at their start."""
-    return {row[0]: Loaded(Value(*row[5:]), row[1], bool(row[2]), row[3], row[4]) for row in rows}
+    return {row[0]: Loaded(Value(*row[6:]), row[1], bool(row[2]), row[3], row[4], row[5]) for row in rows}
 
 
 _EVENT = (

@@ -9,8 +9,9 @@ import numpy as np
 
 from evolvent.core.errors import BadInput
 from evolvent.core.strict_json import unescape
+from evolvent.core.visible import visible
 from evolvent.formulas.effect import estimate
-from evolvent.memory import effects, events, keys, lift, replay
+from evolvent.memory import effects, events, external, keys, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.index.index import SIM_DIGITS
 from evolvent.memory.items import Explanation, Item, Recall, Recalled, memory_id, receipt_id
@@ -43,7 +44,9 @@ _MORE_KEYS = 8  # shown in the text; all of them are in the data
 
 def explain(bank: Bank, subject: Recall | Recalled | Item | str) -> Explanation:
     """The ledger of a memory ("m3", or an item of it) or of a receipt ("r7" or the Recall)."""
-    if isinstance(subject, Item | Recalled) or (isinstance(subject, str) and subject.startswith("m")):
+    is_text = isinstance(subject, str)
+    elsewhere = is_text and external.sequences(bank.store, bank.scope_id, subject)
+    if elsewhere or isinstance(subject, Item | Recalled) or (is_text and subject.startswith("m")):
         return of_memory(bank, bank.memory_seq(subject, "explain"))
     if isinstance(subject, str) and not subject.startswith("r"):
         expected = "a memory, e.g. 'm12', or a receipt, e.g. 'r12'"
@@ -54,8 +57,9 @@ def explain(bank: Bank, subject: Recall | Recalled | Item | str) -> Explanation:
 # ---------------------------------------------------------------------------------------------------- one memory
 def of_memory(bank: Bank, seq: int) -> Explanation:
     """Everything about one memory: values by objective and stage, the events that made them, relatives, showings."""
-    id_, store = memory_id(seq), bank.store
+    store = bank.store
     item = items(bank, "m.seq = ?", (seq,))[0]
+    texts = external.sequences(store, bank.scope_id, item.id)
     with store.session() as db, store.translated("reading"):
         versions = keys.versions(db, seq)
         keys_of = [{"id": memory_id(row), "key": key, "status": status} for row, key, status in keys.of(db, seq)]
@@ -84,6 +88,8 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
         "made_in": receipt_id(made_in) if made_in else None,
         "q_init": item.start,
         "versions": [memory_id(version) for version in versions],
+        # of what is kept elsewhere: every text that was under its id, with figures of its own
+        "texts": [memory_id(one) for one in texts],
         "values": _values(bank, versions[0]),
         "recalls": store.records(
             "SELECT count(*) AS considered, count(*) FILTER (WHERE selected) AS selected, "
@@ -97,12 +103,12 @@ def of_memory(bank: Bank, seq: int) -> Explanation:
             {"id": f"a{number}", "verb": verb, "at": at, **json.loads(detail)}
             for number, verb, detail, at in store.rows(
                 "SELECT seq, verb, detail, created_at FROM audit WHERE scope_id = ? AND target = ? ORDER BY seq",
-                (bank.scope_id, id_),
+                (bank.scope_id, memory_id(seq)),
             )
         ],
         "history": history,
     }
-    return Explanation(id_, data, _memory_text(data, _span(bank)))
+    return Explanation(item.id, data, _memory_text(data, _span(bank)))
 
 
 def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
@@ -128,8 +134,12 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
 
 
 def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, str]]:
-    rows = bank.store.rows(f"SELECT {other}, relation FROM provenance WHERE {this} = ? ORDER BY 1, 2", (seq,))
-    return [{"id": memory_id(row), "relation": relation} for row, relation in rows]
+    rows = bank.store.rows(
+        f"SELECT p.{other}, p.relation, {keys.NAME} FROM provenance p JOIN memory m ON m.seq = p.{other} "
+        f"WHERE p.{this} = ? ORDER BY 1, 2",
+        (seq,),
+    )
+    return [{"id": memory_id(row, name), "relation": relation} for row, relation, name in rows]
 
 
 def _span(bank: Bank) -> float:
@@ -138,10 +148,12 @@ def _span(bank: Bank) -> float:
 
 def _memory_text(d: dict[str, Any], span: float) -> str:
     lines = [
-        f"{d['id']} ({d['kind']}, {d['polarity']}, from {d['source']}, {d['status']})",
+        f"{_short_id(d)} ({d['kind']}, {d['polarity']}, from {d['source']}, {d['status']})",
         f"  key   {short(d['key'])}",
         f"  body  {short(d['body'])}",
     ]
+    if len(d["texts"]) > 1:
+        lines.append(f"  texts {', '.join(d['texts'])}: each with figures of its own")
     if d["key_of"]:
         return "\n".join([*lines, f"  one more key of {d['key_of']}, which has the value and is shown"])
     more = [key for key in d["keys"][1:] if key["status"] == "active"]
@@ -189,7 +201,8 @@ def values_as_of(bank: Bank, recalled: Recall | str, objective: str) -> dict[str
     found = replay.as_of(bank.store, bank.scope_id, when.moment(bank, receipt_id(number)), objective, row[0])
     erased = bank.store.rows("SELECT seq FROM memory WHERE scope_id = ? AND status = 'erased'", (bank.scope_id,))
     gone = {seq for (seq,) in erased}
-    return {memory_id(seq): q for seq, q in found.items() if seq not in gone}
+    name = external.names(bank.store, found).get
+    return {memory_id(seq, name(seq)): q for seq, q in found.items() if seq not in gone}
 
 
 # ---------------------------------------------------------------------------------------------------- one receipt
@@ -205,9 +218,9 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     )[0]
     data["id"], data["params"] = receipt_id(number), json.loads(data["params"])
     data["pool"] = store.records(
-        "SELECT i.memory_id AS id, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, i.n, i.z_sim, i.z_q, "
-        "i.bonus, i.score, i.selected, i.omitted, i.propensity, i.shown, i.content_version FROM recall_item i "
-        "JOIN memory m ON m.seq = i.memory_id JOIN text_blob k ON k.hash = m.key_hash "
+        f"SELECT i.memory_id AS id, {keys.NAME} AS name, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, "
+        "i.n, i.z_sim, i.z_q, i.bonus, i.score, i.selected, i.omitted, i.propensity, i.shown, i.content_version "
+        "FROM recall_item i JOIN memory m ON m.seq = i.memory_id JOIN text_blob k ON k.hash = m.key_hash "
         "WHERE i.recall_id = ? ORDER BY i.rank",
         (number,),
     )
@@ -220,15 +233,18 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     for row in data["outcomes"]:
         row["parts"] = parts_of(row["action"], row["parts"])
     data["changes"] = store.records(
-        "SELECT e.memory_id AS id, e.objective, e.rule, e.depth, e.weight, e.q_before, e.q_after, "
-        f"{events.COUNTS} AS counts FROM value_event e JOIN memory m ON m.seq = e.memory_id WHERE e.recall_id = ? "
-        "ORDER BY e.seq",
+        f"SELECT e.memory_id AS id, {keys.NAME} AS name, e.objective, e.rule, e.depth, e.weight, "
+        f"e.q_before, e.q_after, {events.COUNTS} AS counts FROM value_event e JOIN memory m ON m.seq = e.memory_id "
+        "WHERE e.recall_id = ? ORDER BY e.seq",
         (number,),
     )
     cosines = _cosines(store, number, data.pop("emb_id"))
     data["pool"] = [{**row, "similarity": cosines.get(row["id"])} for row in data["pool"]]
     for row in data["pool"] + data["changes"]:
-        row["id"] = memory_id(row["id"])
+        name = row.pop("name")
+        if name is not None:  # an id may have had several texts
+            row["memory"] = memory_id(row["id"])
+        row["id"] = memory_id(row["id"], name)
     for row in (data, *data["pool"], *data["outcomes"], *data["changes"]):
         row |= {name: bool(row[name]) for name in _FLAGS & row.keys()}  # SQLite has 0 and 1
     return Explanation(data["id"], data, _recall_text(data, _span(bank)))
@@ -270,7 +286,7 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
         near = "" if c["similarity"] is None else f"similar {c['similarity']:.2f}  "
         value = in_units(c["value"], span, 2)
         numbers = f"{near}relevant {c['relevance']:.2f}  value {value} (n {c['n']})  score {c['score']:+.2f}"
-        lines.append(f"  {c['rank'] + 1:>3}. {c['id']:>5} {numbers}  {fates[c['id']]}  {short(c['key'], 50)}")
+        lines.append(f"  {c['rank'] + 1:>3}. {_short_id(c):>5} {numbers}  {fates[c['id']]}  {short(c['key'], 50)}")
     for o in d["outcomes"]:
         reward = "no reward" if o["reward"] is None else f"reward {o['reward']:g}"
         weight = "" if o["weight"] == 1.0 else f", weight {o['weight']:g}"
@@ -279,7 +295,7 @@ def _recall_text(d: dict[str, Any], span: float) -> str:
         lines.append(f"  outcome {reward} from {o['source']}{weight}{fate if o['counts'] else ' (revised)'}")
     for c in d["changes"]:
         voided = "" if c["counts"] else " (voided)"
-        lines.append(f"    {c['id']} {c['rule']}: {_move(c['q_before'], c['q_after'], span)}{voided}")
+        lines.append(f"    {_short_id(c)} {c['rule']}: {_move(c['q_before'], c['q_after'], span)}{voided}")
     return "\n".join(lines) + ("" if d["outcomes"] else "\n  not settled")
 
 
@@ -295,12 +311,13 @@ def _candidates(d: dict[str, Any]) -> str:
 def _fates(d: dict[str, Any]) -> dict[str, str]:
     """What became of each candidate, and by which rule."""
     hide = unescape(d["params"]).get("hide", 0.0)  # of the best score
-    outdone = unescape(d["params"]).get("outdone", 0.0)  # of another's under its key
+    may = unescape(d["params"]).get("outdone", 0.0) > 0.0  # one of a key gives way to another
     best = max((c["score"] for c in d["pool"]), default=0.0)
     least = min((c["score"] for c in d["pool"] if c["selected"]), default=None)
     k = sum(c["selected"] for c in d["pool"])
     found: dict[str, str] = {}
     for c in d["pool"]:
+        rivals = [r["id"] for r in d["pool"] if may and r["key"] == c["key"] != "" and c["score"] < r["score"]]
         if c["selected"]:
             fate = "shown" if c["shown"] else _left_out(c["propensity"]) if c["omitted"] else "dropped"
             fate = "held out" if d["held_out"] else fate
@@ -308,8 +325,8 @@ def _fates(d: dict[str, Any]) -> dict[str, str]:
             fate = f"hidden: promises under {hide:.0%} of the best"
         elif d["explored"]:
             fate = f"not selected: {k} of {len(d['pool'])} were drawn by chance, to explore"
-        elif outdone > 0.0 and (rivals := [r["id"] for r in d["pool"] if _outdo(r, c, outdone)]):
-            fate = f"not selected: {rivals[0]} under its key promises more"
+        elif rivals:
+            fate = f"not selected: {short(visible(rivals[0]), 60)} under its key promises more"
         elif least is not None and c["score"] <= least:
             more = "promised more" if c["score"] < least else "promised as much or more and came first"
             fate = f"not selected: k={k}, {counted(k, 'other')} {more}"
@@ -326,8 +343,8 @@ def _left_out(propensity: float) -> str:
     return f"left out by chance ({1.0 - propensity:.2g}), to measure what it adds"
 
 
-def _outdo(rival: dict[str, Any], c: dict[str, Any], share: float) -> bool:
-    return rival["key"] == c["key"] and c["score"] < share * rival["score"]
+def _short_id(row: dict[str, Any]) -> str:
+    return short(visible(row["id"]), 60)
 
 
 def _move(before: float, after: float, span: float) -> str:

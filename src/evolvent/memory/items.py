@@ -183,9 +183,9 @@ class Explanation:
         return self.text
 
 
-def memory_id(seq: int) -> str:
-    """The public id of a memory."""
-    return f"m{seq}"
+def memory_id(seq: int, name: str | None = None) -> str:
+    """The public id of a memory; ``name``: the caller's, of what is kept elsewhere."""
+    return f"m{seq}" if name is None else name
 
 
 def receipt_id(seq: int) -> str:

@@ -23,7 +23,9 @@ from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import lift
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.events import COUNTS, Loaded, Value, apply
+from evolvent.memory.external import own
 from evolvent.memory.items import memory_id
+from evolvent.memory.keys import NAME
 from evolvent.memory.rule import Change, Policy, Settled, Shown, rule_of, start_value
 from evolvent.memory.store.engine import among
 from evolvent.memory.text import clean_word
@@ -167,13 +169,17 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
         known = among(db, "SELECT seq FROM recall WHERE scope_id = ? AND seq IN ({})", numbers, bank.scope_id)
         rows = among(
             db,
-            "SELECT e.recall_id, e.memory_id, e.q_after - e.q_before FROM value_event e "
+            f"SELECT e.recall_id, e.memory_id, {NAME}, e.q_after - e.q_before FROM value_event e "
             f"JOIN memory m ON m.seq = e.memory_id WHERE e.rule = 'shown' AND e.objective = ? AND {COUNTS} "
             "AND e.recall_id IN ({}) ORDER BY e.seq",
             numbers,
             objective,
         )
-        shown = {parse_id(m, "m", "memory", "credit") for episode in episodes for m in episode.shown_memories}
+        shown = {
+            parse_id(m, "m", "memory", "credit") if own(m) else bank.memory_seq(m, "credit")
+            for episode in episodes
+            for m in episode.shown_memories
+        }
         first = {
             memory_id(child): memory_id(parent)
             for child, parent in among(
@@ -181,8 +187,8 @@ def settled(bank: Bank, episodes: Sequence[Episode], objective: str) -> Ledger:
             )
         }
         missing = numbers - {seq for (seq,) in known}
-        for number, memory, change in rows:
-            moved[f"r{number}", memory_id(memory)] += change
+        for number, memory, name, change in rows:
+            moved[f"r{number}", memory_id(memory, name)] += change
     if missing:
         bank.receipt_seq(f"r{min(missing)}", "credit")
     ledger, moves = Ledger.for_episodes(episodes), []

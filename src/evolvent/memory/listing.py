@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, keys, lift
+from evolvent.memory import events, external, keys, lift
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.find import find
 from evolvent.memory.health import MAIN_STAGE, STATUS
@@ -24,7 +24,7 @@ from evolvent.memory.text import among_words, clean_word, flag, listed, whole
 from evolvent.memory.times import time_of
 
 _PIECE = 500
-_STATUSES = ("active", "expired", "archived", "quarantined", "superseded", "erased")
+_STATUSES = ("active", "expired", "archived", "quarantined", "superseded", "erased", "external")
 # by order: what rows are sorted by, whether downwards, and the field of an item that has it; then by number
 _SORTED: dict[str, tuple[str, bool, str]] = {
     "created": ("m.created_at", False, "created_at"),
@@ -54,7 +54,7 @@ class Listing:
         limit: int | None = None,
         after: str | None = None,
     ) -> list[Item]:
-        """Memories of a status (active, expired, archived, quarantined, superseded, erased; None: any).
+        """Memories of a status (active, expired, archived, quarantined, superseded, erased, external; None: any).
 
         Page by page: ``limit`` of them, then those ``after`` the id of the last one; ``filter`` and ``kinds`` as in
         ``recall``.
@@ -96,7 +96,8 @@ class Listing:
                 break
         if not at_once:
             _, down, name = _SORTED[order]
-            found.sort(key=lambda item: (-getattr(item, name) if down else getattr(item, name), int(item.id[1:])))
+            # pieces are in the order of numbers, and each is sorted: of equals the older one stays first
+            found.sort(key=lambda item: -getattr(item, name) if down else getattr(item, name))
         return found[:limit]
 
     def count(
@@ -175,7 +176,8 @@ class Listing:
 
     def _behind(self, order: str, after: str) -> tuple[str, list[Any]]:
         """The condition of what comes after a memory, and its arguments."""
-        number = parse_id(after, "m", "memory", "items(after=…)")
+        elsewhere = external.sequences(self.bank.store, self.bank.scope_id, after)
+        number = elsewhere[-1] if elsewhere else parse_id(after, "m", "memory", "items(after=…)")
         if order not in _SORTED:
             return ("m.seq > ?" if order == "oldest" else "m.seq < ?"), [number]
         column, down, name = _SORTED[order]
@@ -231,28 +233,28 @@ def items(
     rows = bank.store.rows(
         f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
         "m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, coalesce(v.stage, ''), "
-        f"{events.JOINED} FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
+        f"{keys.NAME}, {events.JOINED} FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
         f"JOIN text_blob b ON b.hash = m.body_hash {MAIN_STAGE} "
         f"WHERE {scope} = ? AND {condition} ORDER BY {by} LIMIT ?",
         (time.time(), bank.policy.objective, bank.scope_id, *args, _MANY if limit is None else limit),
     )
     parents: dict[int, list[str]] = defaultdict(list)
-    for child, parent in bank.store.rows_among(
-        "SELECT DISTINCT child, parent FROM provenance WHERE relation NOT IN ('revised', 'updated') "
-        "AND child IN ({}) ORDER BY child, parent",
+    for child, parent, name in bank.store.rows_among(
+        f"SELECT DISTINCT p.child, p.parent, {keys.NAME} FROM provenance p JOIN memory m ON m.seq = p.parent "
+        "WHERE p.relation NOT IN ('revised', 'updated') AND p.child IN ({}) ORDER BY p.child, p.parent",
         [row[0] for row in rows],
     ):
-        parents[child].append(memory_id(parent))
+        parents[child].append(memory_id(parent, name))
     return [_item(bank, row, tuple(parents.get(row[0], ()))) for row in rows]
 
 
 def _item(bank: Bank, row: tuple, parents: tuple[str, ...]) -> Item:
     seq, key, body, kind, polarity, source, status, newer, version, merged, at, meta, expires_at = row[:13]
-    start, stage = row[13:15]
-    v = events.Value(*row[15:])
+    start, stage, name = row[13:16]
+    v = events.Value(*row[16:])
     effect = lift.marginal(*v.arms, bank.reward_range)
     return Item(
-        id=memory_id(seq),
+        id=memory_id(seq, name),
         key=key,
         body=body,
         kind=kind,
@@ -288,11 +290,12 @@ def _receipts(bank: Bank, condition: str, args: Sequence[Any], of: np.ndarray | 
         with_one = {number for (number,) in bank.store.rows_among(handed, of.tolist())}
         rows = [row for row in rows if row[0] in with_one][:limit]
     shown: dict[int, list[str]] = defaultdict(list)
-    for number, seq in bank.store.rows_among(
-        "SELECT recall_id, memory_id FROM recall_item WHERE shown AND recall_id IN ({}) ORDER BY recall_id, rank",
+    for number, seq, name in bank.store.rows_among(
+        f"SELECT i.recall_id, i.memory_id, {keys.NAME} FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
+        "WHERE i.shown AND i.recall_id IN ({}) ORDER BY i.recall_id, i.rank",
         [row[0] for row in rows],
     ):
-        shown[number].append(memory_id(seq))
+        shown[number].append(memory_id(seq, name))
     return [
         Receipt(
             receipt_id(number), task, stage, policy, tuple(shown[number]), bool(settled), at, bool(test), bool(frozen)

@@ -114,6 +114,8 @@ class Memory(Listing, Mending):
         is_test: bool = False,
         attempt: str | None = None,
         task_id: str | None = None,
+        candidates: Sequence[Mapping[str, Any]] | None = None,
+        keep_text: bool = False,
     ) -> Recall:
         """Memories for a task, best first, with a receipt that is on disk when this returns.
 
@@ -130,9 +132,13 @@ class Memory(Listing, Mending):
             is_test: this receipt may never change values; settling it records the outcome alone.
             attempt: name of the job that it is for: all recalls of one are held out together, or none.
             task_id: name of the task, where the same is attempted again and again; default: what is asked.
+            candidates: what is kept elsewhere, ``[{"id", "text", "score"}, …]``, instead of the memories of this store:
+                what to show of it is chosen, held out, settled and measured likewise. The ``pool`` best are looked at.
+                Scores are as cosines (beyond 1, divided by the largest); without, the order goes.
+            keep_text: keep the texts of candidates; default: a hash of each.
 
         Raises:
-            BadInput: task empty or not storable, k negative, unknown policy.
+            BadInput: task empty or not storable, k negative, unknown policy, no candidates that can be told apart.
         """
         return self.recall_many(
             [task],
@@ -146,6 +152,8 @@ class Memory(Listing, Mending):
             is_test=is_test,
             attempts=[attempt],
             task_ids=[task_id],
+            candidates=None if candidates is None else [candidates],
+            keep_text=keep_text,
         )[0]
 
     def recall_many(
@@ -162,11 +170,13 @@ class Memory(Listing, Mending):
         is_test: bool = False,
         attempts: Sequence[str | None] | None = None,
         task_ids: Sequence[str | None] | None = None,
+        candidates: Sequence[Sequence[Mapping[str, Any]] | None] | None = None,
+        keep_text: bool = False,
     ) -> list[Recall]:
         """``recall`` for many tasks, with its options for all of them: the results of one call after the other.
 
-        New tasks are embedded together, and all receipts are one transaction. ``attempts`` and ``task_ids``: one for
-        each task.
+        New tasks are embedded together, and all receipts are one transaction. ``attempts``, ``task_ids`` and
+        ``candidates``: one for each task.
         """
         asked = recall.requests_of(
             self.bank,
@@ -181,6 +191,8 @@ class Memory(Listing, Mending):
             is_test=is_test,
             attempts=attempts,
             task_ids=task_ids,
+            candidates=candidates,
+            keep_text=keep_text,
         )
         return recall.recall(self.bank, asked)
 

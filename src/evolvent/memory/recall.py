@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,8 +15,9 @@ from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
 from evolvent.memory import events, holdout
 from evolvent.memory.bank import EMB_ID, Bank, put_vector
-from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn, unheard
+from evolvent.memory.candidates import MOST, Found, Records, Request, candidates, drawn, offered, unheard
 from evolvent.memory.embedders import gate_of
+from evolvent.memory.external import Offered, checked
 from evolvent.memory.items import Recall, Recalled, memory_id, receipt_id
 from evolvent.memory.keys import ask_expired
 from evolvent.memory.metadata import Filter, parse
@@ -35,6 +37,8 @@ from evolvent.memory.text import (
     storable,
     whole,
 )
+
+T = TypeVar("T")
 
 # SQL: the newest change of a value, and the newest act on memories
 _MOMENT = f"{events.NEWEST}, (SELECT coalesce(max(seq), 0) FROM audit)"
@@ -74,6 +78,8 @@ def requests_of(
     is_test: bool = False,
     attempts: Sequence[str | None] | None = None,
     task_ids: Sequence[str | None] | None = None,
+    candidates: Sequence[Sequence[Mapping[str, Any]] | None] | None = None,
+    keep_text: bool = False,
 ) -> list[Request]:
     """Check the arguments of recalls, which are the same for all tasks."""
     tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
@@ -93,18 +99,47 @@ def requests_of(
     frozen, is_test = flag(frozen, what="frozen", where="recall"), flag(is_test, what="is_test", where="recall")
     same = (size, stage, chosen, wanted, clauses, seed, frozen, is_test, ALL)
     attempts, task_ids = _names(attempts, len(tasks), "attempts"), _names(task_ids, len(tasks), "task_ids")
-    return [Request(task, *same, job, name) for task, job, name in zip(tasks, attempts, task_ids, strict=True)]
+    every = zip(tasks, attempts, task_ids, strict=True)
+    requests = [Request(task, *same, job, name) for task, job, name in every]
+    keep_text = flag(keep_text, what="keep_text", where="recall")
+    if candidates is None and not keep_text:
+        return requests
+    given = _each(candidates, len(tasks), "candidates")
+    return [_of_others(r, one, keep_text) for r, one in zip(requests, given, strict=True)]
+
+
+def _of_others(request: Request, given: Sequence[Mapping[str, Any]] | None, keep_text: bool) -> Request:
+    """The request with candidates that are kept elsewhere: their scores are no cosines, so no gate bounds them."""
+    rule, policy = rule_of(request.policy), with_gate(request.policy, -1.0)
+    where = "recall(candidates=…)"
+    if given is None:
+        if keep_text:
+            raise BadInput("keep_text without candidates", where=where, do="leave it out", code="conflicting")
+        return request
+    if request.kinds is not None or request.filter:
+        do = "filter the candidates before handing them over"
+        raise BadInput("kinds or filter beside candidates", where=where, do=do, code="conflicting")
+    if rule.pairs:
+        do = "take another policy: recall(policy='memlift')"
+        raise BadInput("this policy needs vectors of keys", got=policy.name, where=where, do=do, code="conflicting")
+    return replace(request, policy=policy, offered=Offered(checked(given), keep_text))
+
+
+def _each(given: Sequence[T | None] | None, n: int, what: str) -> list[T | None]:
+    """What was given for each of ``n`` tasks, or nothing."""
+    if given is None:
+        return [None] * n
+    every = listed(given, what=what, expected="one for each task", where="recall_many")
+    if len(every) != n:
+        raise BadInput(
+            f"not one of {what} for each task", got=len(every), expected=n, where="recall_many", code="wrong_number"
+        )
+    return every
 
 
 def _names(given: Sequence[str | None] | None, n: int, what: str) -> list[str | None]:
     """Names of the caller's, one for each of ``n`` tasks, or none."""
-    if given is None:
-        return [None] * n
-    names = listed(given, what=what, expected="one name for each task", where="recall_many")
-    if len(names) != n:
-        raise BadInput(
-            f"not one of {what} for each task", got=len(names), expected=n, where="recall_many", code="wrong_number"
-        )
+    names = _each(given, n, what)
     return [None if name is None else clean_word(name, what=what, where="recall", limit=500) for name in names]
 
 
@@ -118,13 +153,19 @@ class _Asked:
     vec: np.ndarray | None  # of the task; None under a rule that compares nothing
     moment: tuple | None  # newest event and act when it was asked; None under a rule that bars nothing
 
-    def found(self, bank: Bank) -> Found:
-        """The candidates."""
-        return candidates(bank, self.request, self.vec)
+    def found(self, bank: Bank, db: Connection | None = None) -> Found:
+        """The candidates; ``db``: of the transaction that may write those that are kept elsewhere."""
+        if self.request.offered is None:
+            return candidates(bank, self.request, self.vec)
+        return Found.of([]) if db is None else offered(db, bank, self.request)
 
-    def drawn(self, bank: Bank, found: Found, seed: int) -> Found:
+    def drawn(self, bank: Bank, found: Found, seed: int, db: Connection | None = None) -> Found:
         """The candidates, under a rule that draws them."""
-        return drawn(bank, self.request, seed) if rule_of(self.request.policy).candidates == "any" else found
+        if rule_of(self.request.policy).candidates != "any":
+            return found
+        if self.request.offered is not None and db is not None:
+            return offered(db, bank, self.request, seed)
+        return drawn(bank, self.request, seed)
 
 
 def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
@@ -132,7 +173,7 @@ def _asked(bank: Bank, requests: Sequence[Request]) -> list[_Asked]:
     clean = partial(clean_text, what="the task", where="recall", limit=MAX_KEY_CHARS, mask=bank.mask)
     tasks = each_row([storable(request.task) for request in requests], clean, "tasks")
     digests = [content_hash(task) for task in tasks]
-    compared = [rule_of(request.policy).candidates == "near" for request in requests]
+    compared = [rule_of(r.policy).candidates == "near" and r.offered is None for r in requests]
     near = {digest: task for digest, task, yes in zip(digests, tasks, compared, strict=True) if yes}
     # questions come before what needs an answer: a server gets them together
     with bank.store.session() as db, bank.store.translated("reading"):
@@ -182,11 +223,17 @@ def recall(bank: Bank, requests: Sequence[Request]) -> list[Recall]:
         with bank.store.write() as db:
             last_numbers = db.execute(f"SELECT {newest('recall')}, {_EMBEDDER}, {_MOMENT}")
             draws = holdout.Draws(db, bank.scope_id, bank.holdout, names)
+            elsewhere = any(each.request.offered is not None for each in asked)
+            if elsewhere:
+                found = [
+                    one if each.request.offered is None else each.found(bank, db)
+                    for each, one in zip(asked, found, strict=True)
+                ]
             read = _read(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             if bank.index.catch_up():
                 requests = _within(bank, [each.request for each in asked], ask_expired(db, bank))
                 asked = [replace(each, request=request) for each, request in zip(asked, requests, strict=True)]
-                found = [each.found(bank) for each in asked]
+                found = [each.found(bank, db) for each in asked]
                 read = _read(db, bank, asked[:_AT_ONCE], found[:_AT_ONCE])
             last, model, *moment = last_numbers.fetchone()
             if model != json.dumps(bank.embedder.id):  # damaged, or changed by another thread since the index looked
@@ -224,7 +271,7 @@ def _written(
     request, policy, (records, texts) = asked.request, asked.request.policy, read
     # a seed that is given again and again must not be the draw: it would leave out the same memories for ever
     seed = seed_tree(bank.seed if request.seed is None else request.seed, "recall", number)
-    lots = asked.drawn(bank, found, seed)
+    lots = asked.drawn(bank, found, seed, db)
     if lots is not found:
         found, records, texts = lots, None, _texts(db, lots.seqs)
     # what a rule was shown holds unless something happened since
@@ -233,6 +280,8 @@ def _written(
         seen = (records or Records(db, bank, request, found.seqs)).pool(found)
     pool = _rank(request, seen, found.cosine, seed, db)
     about = {row[0]: row for row in texts}
+    if found.texts is not None:  # whether or not they are kept
+        about = {seq: (*row[:5], found.texts[seq], row[6]) for seq, row in about.items()}
     if asked.vec is None:
         put_text(db, asked.digest, asked.task)
     else:
@@ -254,9 +303,9 @@ def _written(
             request.frozen,
             request.is_test,
             pool.explored,
-            bank.index.newest,
+            max(bank.index.newest, *found.seqs, 0) if request.offered else bank.index.newest,
             *moment,
-            bank.index.count(request.subset),
+            len(request.offered.candidates) if request.offered else bank.index.count(request.subset),
             len(pool.seen.ids),
             time.time(),
         ),
@@ -406,7 +455,7 @@ def _item(bank: Bank, request: Request, pool: Pool, about: Mapping[int, tuple], 
     v = seen.rows[i].value
     spread = events.uncertainty(v, bank.reward_range, least_step(request.policy))
     return Recalled(
-        id=memory_id(seen.ids[i]),
+        id=memory_id(seen.ids[i], seen.rows[i].name),
         key=key,
         body=body,
         kind=kind,
@@ -428,8 +477,8 @@ def _why(request: Request, pool: Pool, i: int, value: float, spread: float) -> s
         return "drawn at random"
     v, effects = pool.seen.rows[i].value, pool.ranking.effects
     span = pool.seen.reward_range[1] - pool.seen.reward_range[0]
-    parts = [f"similar {pool.cosine[i]:.2f}"]
-    if request.policy.relevance == "hybrid":
+    parts = [f"{'similar' if request.offered is None else 'score'} {pool.cosine[i]:.2f}"]
+    if request.policy.relevance == "hybrid" and request.offered is None:
         parts.append(f"relevant {pool.seen.relevance[i]:.2f} with its words")
     tried = counted(v.n, "outcome") if v.n else "no outcome yet"
     if v.n or rule_of(request.policy).credit is not None:  # else there is no value, and there will be none

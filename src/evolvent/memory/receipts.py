@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import Recalled, memory_id, receipt_id
+from evolvent.memory.keys import NAME
 from evolvent.memory.text import listed
 
 
@@ -15,11 +16,12 @@ def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None
     where = f"shown({receipt_id(number)!r})"
     with bank.store.write() as db:
         rows = db.execute(
-            "SELECT memory_id, shown FROM recall_item WHERE recall_id=? AND selected AND NOT omitted AND NOT EXISTS "
-            "(SELECT 1 FROM exposure x WHERE x.recall_id = recall_item.recall_id AND x.held_out)",
+            f"SELECT i.memory_id, i.shown, {NAME} FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
+            "WHERE i.recall_id=? AND i.selected AND NOT i.omitted AND NOT EXISTS "
+            "(SELECT 1 FROM exposure x WHERE x.recall_id = i.recall_id AND x.held_out) ORDER BY i.memory_id",
             (number,),
         ).fetchall()
-        offered = {memory_id(seq): seq for seq, _ in rows}
+        offered = {memory_id(seq, name): seq for seq, _, name in rows}
         every = offered if ids is None else listed(ids, what="ids", expected="a sequence of ids", where=where)
         names = [one.id if isinstance(one, Recalled) else one for one in every]
         for name in names:
@@ -33,7 +35,7 @@ def shown(bank: Bank, number: int, ids: Sequence[str | Recalled] | None) -> None
                     do="list only those of recall.ids; what was omitted must not be shown",
                 )
         wanted = {offered[name] for name in names}
-        if wanted == {seq for seq, was in rows if was}:
+        if wanted == {seq for seq, was, _ in rows if was}:
             return
         if db.execute("SELECT 1 FROM outcome WHERE recall_id=? AND valid", (number,)).fetchone():  # voided since or not
             raise BadInput(

@@ -117,6 +117,9 @@ class Scopes:
     def recall_many(self, tasks: Sequence[str], *, k: int | None = None, **options: Any) -> list[ScopedRecall]:
         """``recall`` for many tasks; new ones are embedded together, and the receipts of a scope are one commit."""
         tasks = listed(tasks, what="tasks", expected="a sequence of texts", where="recall_many")
+        if options.get("candidates") is not None:
+            do = "recall them in the scope that they belong to: Memory.recall(candidates=…)"
+            raise BadInput("candidates of several scopes", where="Scopes.recall", do=do, code="conflicting")
         made: dict[str, list[Recall]] = {}
         for name, one in self.memories.items():
             requests = requests_of(one.bank, tasks, k=k, **options)

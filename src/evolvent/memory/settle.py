@@ -14,6 +14,7 @@ from evolvent.memory import effects, events, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
+from evolvent.memory.keys import NAME
 from evolvent.memory.outcome import Outcome, check_same, parts_of, spans
 from evolvent.memory.policies import from_params
 from evolvent.memory.rule import Policy, Settled, Shown, checked_changes, rule_of
@@ -264,7 +265,7 @@ def credit(
         at = (o.objective, r.stage)
         made = _events(bank, at, o, r, near, values[at], texts)
         entries.add(id_, o.receipt, made, values[at])
-        changes[id_] = [_change(e) for e in made]
+        changes[id_] = [_change(e, values[at][e.memory].name) for e in made]
     return changes
 
 
@@ -335,9 +336,9 @@ def _graphs(db: Connection, receipts: Sequence[_Receipt]) -> dict[tuple[int, boo
     return graphs
 
 
-def _change(e: Event) -> ValueChange:
+def _change(e: Event, name: str | None) -> ValueChange:
     return ValueChange(
-        memory_id(e.memory),
+        memory_id(e.memory, name),
         e.objective,
         e.stage,
         e.rule,
@@ -352,11 +353,12 @@ def _change(e: Event) -> ValueChange:
 def changes_of(db: Connection, outcomes: Sequence[int]) -> dict[int, list[ValueChange]]:
     """What each outcome changed, in the order in which it was written; outcomes that changed nothing are left out."""
     changes: dict[int, list[ValueChange]] = {}
-    for id_, memory, *columns in among(
+    for id_, memory, name, *columns in among(
         db,
-        "SELECT outcome_id, memory_id, objective, stage, rule, depth, weight, reward, q_before, q_after "
-        "FROM value_event WHERE outcome_id IN ({}) ORDER BY seq",
+        f"SELECT e.outcome_id, e.memory_id, {NAME}, e.objective, e.stage, e.rule, e.depth, e.weight, e.reward, "
+        "e.q_before, e.q_after FROM value_event e JOIN memory m ON m.seq = e.memory_id "
+        "WHERE e.outcome_id IN ({}) ORDER BY e.seq",
         outcomes,
     ):
-        changes.setdefault(id_, []).append(ValueChange(memory_id(memory), *columns))
+        changes.setdefault(id_, []).append(ValueChange(memory_id(memory, name), *columns))
     return changes

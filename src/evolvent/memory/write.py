@@ -284,6 +284,8 @@ def _check_active(db: Connection, seq: int, where: str) -> None:
             break
     else:
         do = "write a new memory" + ("" if status in ("erased", "expired") else ", or restore this one first")
+        if status == "external":
+            do = "change it where it is kept: another text under its id begins anew"
     raise BadInput(
         "only an active memory can be replaced by a newer one",
         got=f"{memory_id(seq)} is {status}",

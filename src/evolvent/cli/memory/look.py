@@ -231,9 +231,13 @@ def explain(
     """How a memory (m3) got its value, or what a recall (receipt r7) retrieved and why: every outcome and change.
 
     Args:
-        subject: id of a memory, or of the receipt of a recall.
+        subject: id of a memory, or of the receipt of a recall; of what is kept elsewhere its id there.
     """
-    if not re.fullmatch(r"[mr]\d+", subject):
+    from evolvent.memory.external import sequences
+
+    with closing(open_memory(store, scope)) as memory:
+        known = re.fullmatch(r"[mr]\d+", subject) or sequences(memory.bank.store, memory.bank.scope_id, subject)
+    if not known:
         do = f"evolvent memory audit {shlex.quote(store)} names them"
         raise BadInput(
             "not an id",

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from evolvent.memory import replay
+from evolvent.memory import external, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.items import memory_id
 from evolvent.memory.replay import Point
@@ -22,7 +22,13 @@ from evolvent.memory.store.engine import audit
 from evolvent.memory.text import clean_text, flag
 
 # the line of the log that says what a memory became; the index follows the log by these words
-VERBS = {"active": "restore", "archived": "archive", "quarantined": "quarantine", "superseded": "supersede"}
+VERBS = {
+    "active": "restore",
+    "external": "restore",
+    "archived": "archive",
+    "quarantined": "quarantine",
+    "superseded": "supersede",
+}
 
 
 class StatusChange(NamedTuple):
@@ -220,15 +226,17 @@ def perform(bank: Bank, verb: str, target: str, reason: str, change: Callable[[A
                     for (seq, objective, stage), q in sorted(moved.items())
                 ]
                 voided = act.stopped() if act.on or act.off else 0
+            # of what was erased no name is left
+            name = external.names(store, [seq for seq, *_ in act.statuses] + act.quarantined).get
             done = Mended(
                 verb,
                 None,
                 target,
-                tuple(StatusChange(memory_id(s), was, now) for s, was, now in act.statuses),
+                tuple(StatusChange(memory_id(s, name(s)), was, now) for s, was, now in act.statuses),
                 tuple(values),
                 voided,
                 act.removed,
-                tuple(memory_id(seq) for seq in act.quarantined),
+                tuple(memory_id(seq, name(seq)) for seq in act.quarantined),
                 act.emptied,
             )
             if dry_run:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.memory import events, keys, replay, user_values
+from evolvent.memory import events, external, keys, replay, user_values
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.items import Item, Recall, Recalled, Receipt, Trace, memory_id, named
 from evolvent.memory.maintenance import emptying
@@ -121,6 +121,11 @@ def _named(bank: Bank, what: Any) -> _Named:
     by: dict[str, dict[int, None]] = {letter: {} for letter in letters}
     found, ids = _Named(""), dict[str, None]()
     for id_ in map(named, things):
+        elsewhere = external.sequences(bank.store, bank.scope_id, id_)
+        if elsewhere:  # all texts that were under that id
+            by["m"] |= dict.fromkeys(elsewhere)
+            ids[", ".join(map(memory_id, elsewhere[:5]))] = None  # the log must not say what goes
+            continue
         if not isinstance(id_, str) or (id_[:1] not in by and not id_.startswith("kept:")):
             raise BadInput("not an id", got=id_, expected=_EXPECTED, where="erase", code="not_an_id")
         if id_.startswith("kept:"):
@@ -207,7 +212,7 @@ def _memories_erased(db: Connection, bank: Bank, act: Act, seqs: list[int]) -> s
     db.executemany(
         "UPDATE memory SET kind = 'erased', polarity = 'neutral', key_hash = ?, body_hash = ?, emb_id = NULL, "
         "source = 'erased', q_init = 0.0, q_given = ?, status = 'erased', merged = 0, meta = NULL, "
-        "expires_at = NULL WHERE seq = ?",
+        "expires_at = NULL, text_hash = NULL WHERE seq = ?",
         [(emptying.NOTHING, emptying.NOTHING, False, seq) for seq in seqs],
     )
     replay.summed(bank.store, bank.scope_id, sorted(earned))

@@ -88,8 +88,8 @@ class Mending:
         def change(act: Act) -> None:
             then, quarantined = _states_at(self.bank, point), []
             newer = act.rows(
-                "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined') "
-                "ORDER BY seq",
+                "SELECT seq FROM memory WHERE scope_id = ? AND seq > ? AND status NOT IN ('archived', 'quarantined', "
+                "'external') ORDER BY seq",
                 point.memory,
             )
             act.set_status([seq for (seq,) in newer], "archived")
@@ -203,8 +203,8 @@ def _states_at(bank: Bank, point: Point) -> dict[int, tuple[str, int | None]]:
     """Status and successor that older memories had at a moment, of those that changed since: from the log."""
     then: dict[int, tuple[str, int | None]] = {}
     for target, detail in bank.store.rows(
-        f"SELECT target, detail FROM audit WHERE scope_id = ? AND seq > ? AND verb IN ({marks(4)}) AND target <> '*' "
-        "ORDER BY seq",
+        f"SELECT target, detail FROM audit WHERE scope_id = ? AND seq > ? AND verb IN ({marks(len(VERBS))}) "
+        "AND target <> '*' ORDER BY seq",
         (bank.scope_id, point.audit, *VERBS.values()),
     ):
         seq = int(target[1:])

@@ -81,5 +81,7 @@ def _was(act: Act, seq: int) -> tuple[str, int | None]:
         details = json.loads(detail)
         if (then := details.get("was", "active")) not in _OUT:
             by = details.get("was_by")
+            if then == "external":
+                return then, None
             return (then, int(by[1:])) if then == "superseded" and by else ("active", None)
     return "active", None
