@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -12,13 +13,14 @@ import numpy as np
 from evolvent.memory import events, keys
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import OF_VALUE
-from evolvent.memory.external import Candidate, Offered, Rows
+from evolvent.memory.external import EXTERNAL, Candidate, Offered
 from evolvent.memory.holdout import Draw
 from evolvent.memory.keys import Owners
 from evolvent.memory.metadata import Condition
 from evolvent.memory.relevance import NEAREST, hybrid
-from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of
-from evolvent.memory.store.engine import ALL, Connection, Subset, among
+from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of, start_value
+from evolvent.memory.store.engine import ALL, Connection, Subset, among, put_text
+from evolvent.memory.text import clean_text, content_hash
 
 PAST = 16  # outcomes of a memory that a rule is given: older ones are forgotten
 # the newest outcomes of each memory, newest first (a revision is as new as it is), and how relevant it was there; NULL:
@@ -49,6 +51,16 @@ _UNHEARD = (
     "i WHERE i.memory_id = m.seq ORDER BY i.recall_id DESC LIMIT 100) x JOIN outcome o ON o.recall_id = x.recall_id "
     "AND o.valid) AND (SELECT count(*) FROM (SELECT 1 FROM recall_item i WHERE i.memory_id = m.seq LIMIT 100) y) = 100"
 )
+# of what is kept elsewhere: rows by the caller's ids, and a new one
+_ELSEWHERE = (
+    "SELECT m.key_hash, m.text_hash, m.seq, m.status, m.body_hash, m.content_version FROM memory m "
+    "WHERE m.scope_id = ? AND m.text_hash IS NOT NULL AND m.key_hash IN ({}) ORDER BY m.seq"
+)
+_NEW = (
+    "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, source, q_init, q_given, status, "
+    "content_version, created_at, text_hash) VALUES(?,?,'neutral',?,?,?,?,?,?,?,?,?) RETURNING seq"
+)
+_NOTHING = content_hash("")
 USES = 512  # uses that a rule is given
 _SUCCESS = {"success": 1.0, "failure": 0.0}
 _NO_ROWS: Iterable[tuple] = ()
@@ -130,8 +142,8 @@ def offered(db: Connection, bank: Bank, request: Request, seed: int | None = Non
         every = list(request.offered.candidates)
         order = np.random.default_rng(seed).permutation(len(every)).tolist()
         mixed = request.offered._replace(candidates=[every[i] for i in order])
-        return Found.elsewhere(Rows(db, bank, mixed).first(request.k))
-    rows = Rows(db, bank, request.offered)
+        return Found.elsewhere(_Rows(db, bank, mixed).first(request.k))
+    rows = _Rows(db, bank, request.offered)
     return _pooled(bank, request, lambda limit: Found.elsewhere(rows.first(limit)))
 
 
@@ -284,3 +296,69 @@ def unheard(db: Connection, seqs: Sequence[int]) -> set[int]:
 def _vectors(blobs: Sequence[bytes], dim: int) -> np.ndarray:
     """Float32 ``[N, dim]``."""
     return np.frombuffer(b"".join(map(bytes, blobs)), "<f4").reshape(-1, dim)
+
+
+class _Rows:
+    """The rows of candidates, made as they are asked for: those that nobody looks at leave nothing."""
+
+    def __init__(self, db: Connection, bank: Bank, offered: Offered) -> None:
+        self._db, self._bank, self._keep = db, bank, offered.keep_text
+        self._left = list(reversed(offered.candidates))
+        self.found: list[tuple[int, Candidate]] = []
+
+    def first(self, n: int) -> list[tuple[int, Candidate]]:
+        """The ``n`` most relevant that were not taken out of recall."""
+        while len(self.found) < n and self._left:
+            piece = [self._left.pop() for _ in range(min(n - len(self.found), len(self._left)))]
+            self.found += self._rows(piece)
+        return self.found[:n]
+
+    def _rows(self, piece: Sequence[Candidate]) -> list[tuple[int, Candidate]]:
+        db, there, version = self._db, dict[tuple[str, str], tuple](), Counter[str]()
+        for key, text, *row in among(db, _ELSEWHERE, [one.key_hash for one in piece], self._bank.scope_id):
+            there[key, text] = tuple(row)
+            version[key] = max(version[key], row[3])
+        made, unkept = list[tuple[int, Candidate]](), list[tuple[str, int]]()
+        for one in piece:
+            row = there.get((one.key_hash, one.text_hash))
+            if row is None:
+                made.append((self._insert(one, version[one.key_hash] + 1), one))
+                continue
+            seq, status, body, _ = row
+            if status == EXTERNAL:
+                made.append((seq, one))
+                if self._keep and body == _NOTHING:
+                    unkept.append((self._body(one), seq))
+        if unkept:
+            with self._bank.store.unguarded():  # what was not written yet is written once
+                db.executemany("UPDATE memory SET body_hash = ? WHERE seq = ?", unkept)
+        return made
+
+    def _insert(self, one: Candidate, version: int) -> int:
+        bank = self._bank
+        put_text(self._db, one.key_hash, one.id)
+        start = start_value(bank.policy, bank.reward_range)
+        row = (
+            bank.scope_id,
+            EXTERNAL,
+            one.key_hash,
+            self._body(one),
+            EXTERNAL,
+            start,
+            False,
+            EXTERNAL,
+            version,
+            time.time(),
+        )
+        return self._db.execute(_NEW, (*row, one.text_hash)).fetchone()[0]
+
+    def _body(self, one: Candidate) -> str:
+        """Write what is kept of the text; returns its hash."""
+        text = (
+            clean_text(one.text, what="the text", where="recall(candidates=…)", mask=self._bank.mask)
+            if self._keep
+            else ""
+        )
+        digest = content_hash(text)
+        put_text(self._db, digest, text)
+        return digest

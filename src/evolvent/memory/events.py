@@ -10,7 +10,7 @@ from typing import NamedTuple
 from evolvent.formulas.causal import ArmSums
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
-from evolvent.memory.keys import NAME
+from evolvent.memory.external import NAME
 from evolvent.memory.store.engine import Connection, among, marks, newest
 
 

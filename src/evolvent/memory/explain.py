@@ -135,7 +135,7 @@ def _values(bank: Bank, seq: int) -> list[dict[str, Any]]:
 
 def _relatives(bank: Bank, seq: int, other: str, this: str) -> list[dict[str, str]]:
     rows = bank.store.rows(
-        f"SELECT p.{other}, p.relation, {keys.NAME} FROM provenance p JOIN memory m ON m.seq = p.{other} "
+        f"SELECT p.{other}, p.relation, {external.NAME} FROM provenance p JOIN memory m ON m.seq = p.{other} "
         f"WHERE p.{this} = ? ORDER BY 1, 2",
         (seq,),
     )
@@ -218,7 +218,7 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     )[0]
     data["id"], data["params"] = receipt_id(number), json.loads(data["params"])
     data["pool"] = store.records(
-        f"SELECT i.memory_id AS id, {keys.NAME} AS name, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, "
+        f"SELECT i.memory_id AS id, {external.NAME} AS name, k.body AS key, i.rank, i.sim AS relevance, i.q, i.value, "
         "i.n, i.z_sim, i.z_q, i.bonus, i.score, i.selected, i.omitted, i.propensity, i.shown, i.content_version "
         "FROM recall_item i JOIN memory m ON m.seq = i.memory_id JOIN text_blob k ON k.hash = m.key_hash "
         "WHERE i.recall_id = ? ORDER BY i.rank",
@@ -233,7 +233,7 @@ def of_recall(bank: Bank, number: int) -> Explanation:
     for row in data["outcomes"]:
         row["parts"] = parts_of(row["action"], row["parts"])
     data["changes"] = store.records(
-        f"SELECT e.memory_id AS id, {keys.NAME} AS name, e.objective, e.rule, e.depth, e.weight, "
+        f"SELECT e.memory_id AS id, {external.NAME} AS name, e.objective, e.rule, e.depth, e.weight, "
         f"e.q_before, e.q_after, {events.COUNTS} AS counts FROM value_event e JOIN memory m ON m.seq = e.memory_id "
         "WHERE e.recall_id = ? ORDER BY e.seq",
         (number,),

@@ -10,34 +10,21 @@ is the earlier row.
 from __future__ import annotations
 
 import re
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from evolvent.core.errors import BadInput
-from evolvent.memory.keys import NAME
-from evolvent.memory.rule import start_value
-from evolvent.memory.store.engine import Connection, Store, among, put_text
+from evolvent.memory.store.engine import Store
 from evolvent.memory.text import MAX_BODY_CHARS, clean_text, clean_word, content_hash, each_row, finite, listed
 
-if TYPE_CHECKING:
-    from evolvent.memory.bank import Bank
-
-STATUS = KIND = SOURCE = "external"
-_ROWS = (
-    "SELECT m.key_hash, m.text_hash, m.seq, m.status, m.body_hash, m.content_version FROM memory m "
-    "WHERE m.scope_id = ? AND m.text_hash IS NOT NULL AND m.key_hash IN ({}) ORDER BY m.seq"
-)
-_INSERT = (
-    "INSERT INTO memory(scope_id, kind, polarity, key_hash, body_hash, source, q_init, q_given, status, "
-    "content_version, created_at, text_hash) VALUES(?,?,'neutral',?,?,?,?,?,?,?,?,?) RETURNING seq"
-)
+EXTERNAL = "external"  # status, kind and source of such a row
+# SQL: the caller's id of a row m that is kept elsewhere, else NULL
+NAME = "CASE WHEN m.text_hash IS NOT NULL THEN (SELECT x.body FROM text_blob x WHERE x.hash = m.key_hash) END"
 _OWN = re.compile(r"[mra][0-9]+|kept:.*", re.DOTALL)
 _EXPECTED = '[{"id": text, "text": text, "score": number}, …]'
 _WHERE = "recall(candidates=…)"
 _STEP = 1e-12  # of relevance from place to place: no policy takes it for a difference, and it decides between equals
-_NOTHING = content_hash("")
 
 
 class Candidate(NamedTuple):
@@ -106,57 +93,6 @@ def _row(row: Any) -> tuple[str, str, float | None]:
     text = clean_text(row["text"], what="the text of a candidate", where=_WHERE, limit=MAX_BODY_CHARS, mask=False)
     score = row.get("score")
     return id_, text, None if score is None else finite(score, what="score", where=_WHERE)
-
-
-class Rows:
-    """The rows of candidates, made as they are asked for: those that nobody looks at leave nothing."""
-
-    def __init__(self, db: Connection, bank: Bank, offered: Offered) -> None:
-        self._db, self._bank, self._keep = db, bank, offered.keep_text
-        self._left = list(reversed(offered.candidates))
-        self.found: list[tuple[int, Candidate]] = []
-
-    def first(self, n: int) -> list[tuple[int, Candidate]]:
-        """The ``n`` most relevant that were not taken out of recall."""
-        while len(self.found) < n and self._left:
-            piece = [self._left.pop() for _ in range(min(n - len(self.found), len(self._left)))]
-            self.found += self._rows(piece)
-        return self.found[:n]
-
-    def _rows(self, piece: Sequence[Candidate]) -> list[tuple[int, Candidate]]:
-        db, there, version = self._db, dict[tuple[str, str], tuple](), Counter[str]()
-        for key, text, *row in among(db, _ROWS, [one.key_hash for one in piece], self._bank.scope_id):
-            there[key, text] = tuple(row)
-            version[key] = max(version[key], row[3])
-        made, unkept = list[tuple[int, Candidate]](), list[tuple[str, int]]()
-        for one in piece:
-            row = there.get((one.key_hash, one.text_hash))
-            if row is None:
-                made.append((self._insert(one, version[one.key_hash] + 1), one))
-                continue
-            seq, status, body, _ = row
-            if status == STATUS:
-                made.append((seq, one))
-                if self._keep and body == _NOTHING:
-                    unkept.append((self._body(one), seq))
-        if unkept:
-            with self._bank.store.unguarded():  # what was not written yet is written once
-                db.executemany("UPDATE memory SET body_hash = ? WHERE seq = ?", unkept)
-        return made
-
-    def _insert(self, one: Candidate, version: int) -> int:
-        bank = self._bank
-        put_text(self._db, one.key_hash, one.id)
-        start = start_value(bank.policy, bank.reward_range)
-        row = (bank.scope_id, KIND, one.key_hash, self._body(one), SOURCE, start, False, STATUS, version, time.time())
-        return self._db.execute(_INSERT, (*row, one.text_hash)).fetchone()[0]
-
-    def _body(self, one: Candidate) -> str:
-        """Write what is kept of the text; returns its hash."""
-        text = clean_text(one.text, what="the text", where=_WHERE, mask=self._bank.mask) if self._keep else ""
-        digest = content_hash(text)
-        put_text(self._db, digest, text)
-        return digest
 
 
 def sequences(store: Store, scope_id: int, id_: object) -> list[int]:

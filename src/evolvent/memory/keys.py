@@ -25,8 +25,6 @@ SAME_KEY = 0.98
 
 # a condition on table m: a memory, not one more key of another
 OWN = "NOT EXISTS (SELECT 1 FROM provenance a WHERE a.child = m.seq AND a.relation = 'key')"
-# the caller's id of a row m that is kept elsewhere (``external.py``), else NULL
-NAME = "CASE WHEN m.text_hash IS NOT NULL THEN (SELECT x.body FROM text_blob x WHERE x.hash = m.key_hash) END"
 # joins to table m the memory that a row is one more key of, as o; rows of which are in recall
 _OWNER = "LEFT JOIN provenance a ON a.child = m.seq AND a.relation = 'key' LEFT JOIN memory o ON o.seq = a.parent"
 _IN_USE = "m.status = 'active' AND coalesce(o.status, 'active') = 'active'"

@@ -23,9 +23,8 @@ from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import lift
 from evolvent.memory.bank import Bank, parse_id
 from evolvent.memory.events import COUNTS, Loaded, Value, apply
-from evolvent.memory.external import own
+from evolvent.memory.external import NAME, own
 from evolvent.memory.items import memory_id
-from evolvent.memory.keys import NAME
 from evolvent.memory.rule import Change, Policy, Settled, Shown, rule_of, start_value
 from evolvent.memory.store.engine import among
 from evolvent.memory.text import clean_word

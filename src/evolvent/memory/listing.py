@@ -233,14 +233,14 @@ def items(
     rows = bank.store.rows(
         f"SELECT m.seq, k.body, b.body, m.kind, m.polarity, m.source, {STATUS}, m.superseded_by, "
         "m.content_version, m.merged, m.created_at, m.meta, m.expires_at, m.q_init, coalesce(v.stage, ''), "
-        f"{keys.NAME}, {events.JOINED} FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
+        f"{external.NAME}, {events.JOINED} FROM memory m JOIN text_blob k ON k.hash = m.key_hash "
         f"JOIN text_blob b ON b.hash = m.body_hash {MAIN_STAGE} "
         f"WHERE {scope} = ? AND {condition} ORDER BY {by} LIMIT ?",
         (time.time(), bank.policy.objective, bank.scope_id, *args, _MANY if limit is None else limit),
     )
     parents: dict[int, list[str]] = defaultdict(list)
     for child, parent, name in bank.store.rows_among(
-        f"SELECT DISTINCT p.child, p.parent, {keys.NAME} FROM provenance p JOIN memory m ON m.seq = p.parent "
+        f"SELECT DISTINCT p.child, p.parent, {external.NAME} FROM provenance p JOIN memory m ON m.seq = p.parent "
         "WHERE p.relation NOT IN ('revised', 'updated') AND p.child IN ({}) ORDER BY p.child, p.parent",
         [row[0] for row in rows],
     ):
@@ -291,7 +291,7 @@ def _receipts(bank: Bank, condition: str, args: Sequence[Any], of: np.ndarray | 
         rows = [row for row in rows if row[0] in with_one][:limit]
     shown: dict[int, list[str]] = defaultdict(list)
     for number, seq, name in bank.store.rows_among(
-        f"SELECT i.recall_id, i.memory_id, {keys.NAME} FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
+        f"SELECT i.recall_id, i.memory_id, {external.NAME} FROM recall_item i JOIN memory m ON m.seq = i.memory_id "
         "WHERE i.shown AND i.recall_id IN ({}) ORDER BY i.recall_id, i.rank",
         [row[0] for row in rows],
     ):

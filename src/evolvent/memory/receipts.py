@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.bank import Bank
+from evolvent.memory.external import NAME
 from evolvent.memory.items import Recalled, memory_id, receipt_id
-from evolvent.memory.keys import NAME
 from evolvent.memory.text import listed
 
 

@@ -13,8 +13,8 @@ from evolvent.formulas.values import ancestor_depths
 from evolvent.memory import effects, events, lift, replay
 from evolvent.memory.bank import Bank
 from evolvent.memory.events import Event, Loaded
+from evolvent.memory.external import NAME
 from evolvent.memory.items import ValueChange, memory_id, receipt_id
-from evolvent.memory.keys import NAME
 from evolvent.memory.outcome import Outcome, check_same, parts_of, spans
 from evolvent.memory.policies import from_params
 from evolvent.memory.rule import Policy, Settled, Shown, checked_changes, rule_of

@@ -1,0 +1,1 @@
+"""Other memories as candidates of ``Memory.recall(task, candidates=…)``: one a file. Each reads, and writes nothing."""
