@@ -47,7 +47,9 @@ def add_node(draw, ep: Episode, parent) -> None:
             ids = draw(st.lists(st.sampled_from(["m1", "m2", "m3", "m4", "ž"]), unique=True))
             cut = draw(st.integers(0, len(ids)))
             odds = {i: draw(st.floats(0, 1, exclude_min=True)) for i in ids if draw(st.booleans())}
-            ep.recall(draw(text), ids[:cut], omitted=ids[cut:], propensity=odds, parent=parent)
+            gone = draw(st.integers(cut, len(ids)))
+            fate = {"omitted": ids[cut:gone], "dropped": ids[gone:]}
+            ep.recall(draw(text), ids[:cut], **fate, propensity=odds, parent=parent)
         case "component":
             ep.component(draw(names), parent=parent)
 

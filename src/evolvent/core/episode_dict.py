@@ -144,7 +144,8 @@ def add_node(ep: Recording, row: Mapping[str, Any], tokens: Mapping[str, Any]) -
     if kind == "tool":
         return ep.tool(row["name"], row["arguments"], text, outcome=row.get("outcome", ""), agent=who, parent=parent)
     if kind == "recall":
-        return ep.recall(text, row["shown"], omitted=row["omitted"], propensity=row["propensity"], parent=parent)
+        fate = {name: row.get(name, ()) for name in ("omitted", "dropped")}
+        return ep.recall(text, row["shown"], **fate, propensity=row["propensity"], parent=parent)
     if kind == "observation":
         return ep.observe(text, agent=who, token_ids=tokens.get("token_ids", ()), parent=parent)
     if kind == "component":

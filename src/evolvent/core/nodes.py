@@ -31,13 +31,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUse:
-    """One memory in one recall: ``step`` is the first decision it could influence (``n_steps`` if none followed)."""
+    """One memory in one recall: ``step`` is the first decision it could influence (``n_steps`` if none followed).
+
+    What is neither ``shown`` nor ``dropped`` (handed out, and then without a place in the prompt) was left out.
+    """
 
     receipt: str
     id: str
     step: int
     shown: bool
     propensity: float | None = None
+    dropped: bool = False
 
 
 @dataclass(slots=True)

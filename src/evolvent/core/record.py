@@ -203,13 +203,15 @@ class Record:
 
     @property
     def memory_uses(self) -> list[MemoryUse]:
-        """Every memory of every recall, shown ones before omitted ones, in order of occurrence."""
+        """Every memory of every recall, shown ones before omitted and dropped ones, in order of occurrence."""
         uses: list[MemoryUse] = []
         for node, data in self._data.items():
             if self._kind[node] == 3:
                 receipt, step, odds = self._text[node], bisect_left(self._step_node, node), data["propensity"]
                 uses += [MemoryUse(receipt, name, step, True, odds.get(name)) for name in data["shown"]]
                 uses += [MemoryUse(receipt, name, step, False, odds.get(name)) for name in data["omitted"]]
+                dropped = data.get("dropped", ())
+                uses += [MemoryUse(receipt, name, step, False, odds.get(name), dropped=True) for name in dropped]
         return uses
 
     @property

@@ -99,11 +99,21 @@ class Recording(Record):
         shown: Sequence[str],
         *,
         omitted: Sequence[str] = (),
+        dropped: Sequence[str] = (),
         propensity: Mapping[str, float] | None = None,
         parent: int | None = None,
     ) -> int:
-        """Memories that were read: ids that reached the prompt, ids deliberately left out, and P(shown) in (0, 1]."""
-        ids, odds = [*shown, *omitted], dict(propensity or {})
+        """Memories that were read: ids that reached the prompt, and those that did not.
+
+        Args:
+            receipt: of the recall.
+            shown: what reached the prompt.
+            omitted: what was deliberately left out.
+            dropped: what was handed out, and then had no place: by no chance, so that it is among those handed out.
+            propensity: by id the probability, in (0, 1], of being handed out.
+            parent: node that this one follows; default: the last one.
+        """
+        ids, odds = [*shown, *omitted, *dropped], dict(propensity or {})
         if len(set(ids)) != len(ids):
             raise BadInput("a memory stands twice in one recall", got=ids, expected="distinct ids", where=receipt)
         for name, p in odds.items():
@@ -114,6 +124,8 @@ class Recording(Record):
                 )
         node = self._node(3, receipt, "", parent)
         self._data[node] = {"shown": list(shown), "omitted": list(omitted), "propensity": plain(odds, receipt)}
+        if dropped:
+            self._data[node]["dropped"] = list(dropped)
         return node
 
     def component(self, name: str, *, agent: str = "agent", parent: int | None = None) -> int:

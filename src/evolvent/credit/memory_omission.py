@@ -4,17 +4,17 @@ A selected memory is left out with a logged probability. Over the episodes given
 
     lift(m) = [strength prior + n (mean reward when shown - mean reward when left out)] / (strength + n)
 
-with both means weighted by inverse propensity (self-normalised) and n the precision of their difference in outcomes:
-``formulas.causal.omission_lift``. Every (episode, memory shown) of a valid episode carries the memory's lift: the part
+with "shown" meaning handed out, both means weighted by inverse propensity (self-normalised) and n the precision of their
+difference in outcomes: ``formulas.causal.omission_lift``. Every (episode, memory shown) of a valid episode carries the memory's lift: the part
 of the outcome that is owed to showing it. Shared credit (``memrl``) gives a useful memory and its constant
 companion the same value; this gives the companion 0. The price is the omitted tasks, and variance: with a 20 % rate
 and 300 tasks the standard deviation of a lift is about .07 for rewards of 0 and 1.
 
 Needs propensities in the recall nodes. A memory shown with certainty (propensity 1 or not logged) contributes no
 contrast and is left out of the estimate: such tasks differ from those where it was at stake. The reward of a use is
-the reward to go from the first decision it could influence. Episodes are treated as independent of one another. A
-record holds what was shown and what was left out: a memory that was handed out and dropped by the agent is in neither,
-so "with" means in the prompt, which chance alone did not decide. ``Memory.lift("item")`` counts it as handed out.
+the reward to go from the first decision it could influence. Episodes are treated as independent of one another.
+A memory that was handed out and then had no place in the prompt is on the side of the shown ones, as chance decided
+that: without those, "with it" would mean "where there was room". Records from before it was kept say nothing of them.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
             continue
         to_go = discounted(episode.rewards_T)
         for use in episode.memory_uses:
-            certain = use.propensity is None or use.propensity >= 1.0
-            if certain and not use.shown:
+            certain, handed_out = use.propensity is None or use.propensity >= 1.0, use.shown or use.dropped
+            if certain and not handed_out:
                 raise BadInput(
                     "a memory was left out without a propensity",
                     got=use.propensity,
@@ -66,7 +66,7 @@ def assign(episodes: Sequence[Episode], config: Config = Config()) -> Ledger:
                 )
             if use.propensity is None or certain or use.step >= episode.n_steps:
                 continue
-            arm, p = (shown, use.propensity) if use.shown else (omitted, 1.0 - use.propensity)
+            arm, p = (shown, use.propensity) if handed_out else (omitted, 1.0 - use.propensity)
             arm[use.id] = push_outcome(arm.get(use.id, ArmSums()), float(to_go[use.step]), p)
     lift = {
         m: omission_lift(arm, omitted.get(m, ArmSums()), prior=config.prior, strength=config.strength)[0]

@@ -122,7 +122,7 @@ def _receipts(episode: Episode) -> list[tuple[list[Shown], int, float]]:
 
 
 def _shown(episode: Episode, use: MemoryUse) -> Shown:
-    if not use.shown and (use.propensity is None or use.propensity >= 1.0):
+    if not (use.shown or use.dropped) and (use.propensity is None or use.propensity >= 1.0):
         raise BadInput(
             "a memory was left out without a propensity",
             got=use.propensity,
@@ -131,7 +131,7 @@ def _shown(episode: Episode, use: MemoryUse) -> Shown:
             do="log it: Episode.recall(…, propensity={id: p})",
             code="bad_record",
         )
-    return Shown(use.id, use.shown, 1.0 if use.propensity is None else use.propensity)
+    return Shown(use.id, use.shown, 1.0 if use.propensity is None else use.propensity, use.dropped)
 
 
 def _range(episodes: Sequence[Episode]) -> tuple[float, float]:

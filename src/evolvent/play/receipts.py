@@ -32,12 +32,16 @@ def undecided(decisions: list[D]) -> D | None:
 
 
 def record(episode: Episode, recall: Recall, shown: Sequence[str]) -> None:
-    """Put on record what of a receipt was shown and left out for the decision at hand, and with which probability."""
+    """Put on record what of a receipt was shown and left out for the decision at hand, and with which probability.
+
+    What was handed out and dropped is kept where it might have been left out: else it says nothing.
+    """
     omitted = [item.id for item in recall.omitted]
-    known = {*shown, *omitted}
+    dropped = [item.id for item in recall.items if item.id not in shown and 0.0 < item.propensity < 1.0]
+    known = {*shown, *omitted, *dropped}
     chances = {
         item.id: item.propensity
         for item in (*recall.items, *recall.omitted)
         if item.id in known and item.propensity > 0.0
     }
-    episode.recall(recall.id, shown, omitted=omitted, propensity=chances)
+    episode.recall(recall.id, shown, omitted=omitted, dropped=dropped, propensity=chances)

@@ -12,11 +12,11 @@ from evolvent.memory.ledger import Known, changes_by
 from evolvent.memory.rules import memq, memrl
 
 
-def episode(reward, shown, *, omitted=(), p=None, id="e", valid=True, components=(), group=""):
+def episode(reward, shown, *, omitted=(), dropped=(), p=None, id="e", valid=True, components=(), group=""):
     ep = Episode("t", id=id, group=group)
     for name in components:
         ep.component(name)
-    ep.recall(f"r-{id}", shown, omitted=omitted, propensity=p)
+    ep.recall(f"r-{id}", shown, omitted=omitted, dropped=dropped, propensity=p)
     ep.act("x", reward=reward)
     ep.end(terminated=True, valid=valid)
     return ep
@@ -106,6 +106,19 @@ def test_omission_separates_what_shared_credit_cannot():
         lifts.append((by_name["useful"], by_name["idle"]))
     assert np.mean(lifts, axis=0) == pytest.approx([0.5, 0.0], abs=0.05)
     assert np.std(lifts, axis=0) == pytest.approx([0.07, 0.06], abs=0.035)
+
+
+def test_what_had_no_place_in_the_prompt_is_no_help():
+    """A note that does nothing is handed out by chance, and fits only where the task is short, which is easy."""
+    rng, episodes = np.random.default_rng(0), []
+    for i in range(4000):
+        easy, handed = rng.random() < 0.5, rng.random() < 0.5
+        fate = {"shown": ["m"] if handed and easy else [], "omitted": [] if handed else ["m"]}
+        dropped = ["m"] if handed and not easy else []
+        reward = float(rng.random() < (0.9 if easy else 0.1))
+        episodes.append(episode(reward, **fate, dropped=dropped, p={"m": 0.5}, id=f"e{i}"))
+    ledger = memory_omission.assign(episodes, memory_omission.Config(strength=0.0))
+    assert ledger.values("memory")[0] == pytest.approx(0.0, abs=0.05)
 
 
 def test_omission_needs_a_contrast():

@@ -29,4 +29,11 @@ def test_of_a_receipt_what_was_shown_and_left_out_is_recorded_with_its_chance(ch
     (node,) = (node for node in episode.nodes if node.kind == "recall")
     assert node.data["shown"] == [kept.id, left.id] and node.data["omitted"] == [gone.id], "not what had no room"
     known = {kept.id: 1.0, left.id: 1.0} | ({gone.id: chance} if chance else {})
-    assert node.data["propensity"] == known
+    assert node.data["propensity"] == known and "dropped" not in node.data, "what was certain says nothing"
+    unfit = replace(unfit, propensity=0.75)
+    record(episode, replace(recall, items=(kept, left, unfit)), (kept.id, left.id))
+    *_, node = episode.nodes
+    assert node.data["dropped"] == [unfit.id] and node.data["propensity"][unfit.id] == 0.75
+    (use,) = (use for use in episode.memory_uses if use.dropped)
+    assert (use.id, use.shown, use.propensity) == (unfit.id, False, 0.75)
+    assert Episode.from_dict(episode.to_dict()) == episode
