@@ -48,7 +48,10 @@ _WHERE = "testing.advantage"
 
 
 def tasks(seed: int) -> list[SmallTask]:
-    """From the smallest on: one turn, turns of different number, chance in the environment, rewards all alike."""
+    """From the smallest on: one turn, turns of different number, chance in the environment, rewards all alike.
+
+    One is long, with large rewards: there a return over a few turns, or a clipped one, is not the whole.
+    """
     rng = np.random.default_rng([seed, 44])
 
     def odds() -> float:
@@ -58,20 +61,20 @@ def tasks(seed: int) -> list[SmallTask]:
     def reward() -> float:
         return float(rng.integers(-1, 3)) if seed == 0 else float(rng.normal())
 
-    def grow(turns: int, before: Path, logits: list[float], *, stops: bool, tokens: int) -> list[Path]:
+    def grow(turns: int, before: Path, logits: list[float], *, stops: bool, tokens: int, unit: float) -> list[Path]:
         """After ``before``: b ends the attempt where it ``stops``, a is said by so many tokens."""
         first, found = len(logits), list[Path]()
         logits += [odds() for _ in range(tokens)]
         says = [((first, 1),), *(((first, 0), *rest) for rest in _ways(range(first + 1, first + tokens)))]
         for said in says[::-1]:
-            now = before.then(said, reward())
+            now = before.then(said, unit * reward())
             ends = len(now.steps) == turns or (stops and said[0][1] == 1)
-            found += [now] if ends else grow(turns, now, logits, stops=stops, tokens=tokens)
+            found += [now] if ends else grow(turns, now, logits, stops=stops, tokens=tokens, unit=unit)
         return found
 
-    def task(name: str, turns: int, *, stops: bool = True, tokens: int = 1) -> SmallTask:
+    def task(name: str, turns: int, *, stops: bool = True, tokens: int = 1, unit: float = 1.0) -> SmallTask:
         logits: list[float] = []
-        paths = grow(turns, Path(), logits, stops=stops, tokens=tokens)
+        paths = grow(turns, Path(), logits, stops=stops, tokens=tokens, unit=unit)
         return SmallTask(seed, tuple(paths), np.array(logits), name)
 
     def lucky() -> SmallTask:
@@ -96,6 +99,7 @@ def tasks(seed: int) -> list[SmallTask]:
         sparse(),
         lucky(),
         task("turns of two tokens", 2, tokens=2),
+        task("one to six turns, large rewards", 6, unit=10.0),
     ]
 
 
@@ -151,18 +155,21 @@ def check_advantage(
         arrays: makes the function's arrays of numpy's, e.g. ``torch.as_tensor``.
 
     Raises:
-        BadInput: the function fails, or returns NaN, infinite numbers or another shape.
+        BadInput: the function fails, returns NaN, infinite numbers or another shape, or gives the same group something
+            else the second time.
     """
     call = _caller(function, form, arrays)
     found: list[tuple[GradientReport, SmallTask]] = []
-    rounding = 0.0
+    rounding, findings = 0.0, list[str]()
+    for size in group_sizes:
+        findings += [finding for finding in _order(call, tasks(seeds[-1])[-2], size) if finding not in findings]
+    ordered = _PLACE in findings
     for seed in seeds:
         for task, size in itertools.product(tasks(seed), group_sizes):
-            credit = _credit(call, task, size, aggregation)
+            credit = _credit(call, task, size, aggregation, ordered)
             rounding = max(rounding, credit.rounding)
             true_D = task.true_gradient_D
             found.append((GradientReport.of(seed, size, credit.gradient_ND, credit.weight_N, true_D), task))
-    findings = _order(call, tasks(seeds[-1])[-1], max(group_sizes))
     reports = [report for report, _ in found]
     worst, task = max(found, key=lambda one: one[0].relative_error)
     # a mean that holds the attempt itself shrinks by (G - 1) / G: one scale a group size is all that is asked
@@ -182,7 +189,9 @@ def check_advantage(
     )
     if claim == "biased":
         first, task = (turned or uneven)[0]
-        report.counterexample = _table(task, first.group_size, _credit(call, task, first.group_size, aggregation))
+        report.counterexample = _table(
+            task, first.group_size, _credit(call, task, first.group_size, aggregation, ordered)
+        )
     return report
 
 
@@ -200,8 +209,11 @@ class _Credit(NamedTuple):
     rounding: float
 
 
-def _credit(call: _Call, task: SmallTask, size: int, aggregation: Aggregation) -> _Credit:
+def _credit(call: _Call, task: SmallTask, size: int, aggregation: Aggregation, ordered: bool) -> _Credit:
     groups, weight_N = all_groups(task, size)
+    if ordered:  # where the place matters, a group is another one in another order
+        groups = list(itertools.product(range(len(task.paths)), repeat=size))
+        weight_N = task.probability_N[np.array(groups)].prod(1)
     scores = [task.scores_KD(n) for n in range(len(task.paths))]
     shown = [[task.paths[n] for n in group] for group in groups]
     advantages, rounding = list[list[np.ndarray]](), 0.0
@@ -217,19 +229,30 @@ def _credit(call: _Call, task: SmallTask, size: int, aggregation: Aggregation) -
     return _Credit(shown, weight_N, advantages, gradient_ND, rounding)
 
 
+_PLACE = "what an attempt gets depends on its place in the group"
+
+
 def _order(call: _Call, task: SmallTask, size: int) -> list[str]:
-    """Whether attempts get the same in another order, and nothing is paid outside the mask."""
+    """Whether attempts get the same in another order, and nothing is paid outside the mask; some groups, each twice."""
     found: list[str] = []
     groups, _ = all_groups(task, size)
     for members in groups[:: max(1, len(groups) // 20)]:
         group = [task.paths[n] for n in members]
         first, tolerance, notes = call(group)
-        turned, _, _ = call(group[::-1])
         near = 10 * max(tolerance, 1e-9)
-        if any(not np.allclose(a, b, rtol=near, atol=near) for a, b in zip(first, turned[::-1], strict=True)):
-            found.append("what an attempt gets depends on its place in the group")
-            break
         found += [note for note in notes if note not in found]
+        for place in itertools.permutations(range(size)):
+            again, _, _ = call([group[i] for i in place])
+            same = all(np.allclose(first[i], own, rtol=near, atol=near) for i, own in zip(place, again, strict=True))
+            if not same and place == tuple(range(size)):
+                raise _wrong(
+                    "something else at the second call",
+                    group,
+                    "the same whenever it is called",
+                    "fix its seed, and what it remembers from call to call",
+                )
+            if not same and _PLACE not in found:
+                found.append(_PLACE)
     return found
 
 
@@ -317,8 +340,8 @@ def _turns(raw: Any, group: Sequence[Path], form: Form) -> tuple[list[np.ndarray
         return _of_steps(getattr(raw, "advantages", raw), group)
     if isinstance(raw, tuple):
         raw = raw[0]
-    array = np.asarray(raw.detach().cpu().numpy() if hasattr(raw, "detach") else raw)
     position_BT, notes = _positions(group), list[str]()
+    array = _numbers(raw, group)
     if array.shape == (len(group), 1) or (form == "trl" and array.shape == (len(group),)):
         array = np.broadcast_to(array.reshape(-1, 1), position_BT.shape)
     elif array.shape != position_BT.shape:
@@ -331,8 +354,7 @@ def _turns(raw: Any, group: Sequence[Path], form: Form) -> tuple[list[np.ndarray
 
 
 def _of_steps(raw: Any, group: Sequence[Path]) -> tuple[list[np.ndarray], float, list[str]]:
-    if hasattr(raw, "detach"):
-        raw = raw.detach().cpu().numpy()
+    raw = _numbers(raw, group) if hasattr(raw, "detach") else raw
     rows = list(raw) if isinstance(raw, Sequence | np.ndarray) else [raw]
     size = getattr(getattr(raw, "dtype", None), "itemsize", 8)
     if len(rows) == 1 and len(group) > 1 and np.shape(rows[0]) == (len(group),):
@@ -341,7 +363,7 @@ def _of_steps(raw: Any, group: Sequence[Path]) -> tuple[list[np.ndarray], float,
         raise _wrong(f"{len(rows)} advantages", group, "one an attempt")
     out = []
     for row, path in zip(rows, group, strict=True):
-        own = np.asarray(row, np.float64)
+        own = _numbers(row, group).astype(np.float64)
         own = np.full(len(path.steps), float(own)) if own.ndim == 0 else own
         if own.shape != (len(path.steps),):
             raise _wrong(f"{own.shape[0]} steps", group, f"{len(path.steps)} of this attempt, or one number")
@@ -350,19 +372,35 @@ def _of_steps(raw: Any, group: Sequence[Path]) -> tuple[list[np.ndarray], float,
     return out, _ROUNDING.get(size, 1e-8), []
 
 
+def _numbers(raw: Any, group: Sequence[Path]) -> np.ndarray:
+    """As a real array; what is none is an error that shows the group."""
+    try:
+        array = np.asarray(raw.detach().cpu().numpy() if hasattr(raw, "detach") else raw)
+        if array.dtype == object:
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise _wrong(repr(raw)[:80], group, "an array of numbers") from None
+    if array.dtype.kind not in "biuf":
+        raise _wrong(
+            f"{array.dtype.name} numbers" if array.dtype.kind == "c" else repr(raw)[:80], group, "real numbers"
+        )
+    return array
+
+
 def _finite(out: list[np.ndarray], group: Sequence[Path]) -> None:
     for own in out:
         if not np.isfinite(own).all():
             raise _wrong(f"{own[~np.isfinite(own)][0]}", group, "finite numbers")
 
 
-def _wrong(got: str, group: Sequence[Path], expected: str) -> BadInput:
+def _wrong(got: str, group: Sequence[Path], expected: str, do: str = "") -> BadInput:
     rewards = "; ".join(" ".join(f"{reward:.3g}" for reward in path.rewards) for path in group)
     return BadInput(
         "the advantage function returned something else",
         got=f"{got}, for attempts whose turns earned: {rewards}",
         expected=expected,
         where=_WHERE,
+        do=do,
     )
 
 

@@ -163,7 +163,7 @@ def test_findings():
         (lambda r: np.full_like(r, np.nan), "nan"),
         (lambda r: r.sum(1), r"shape \[2\]"),
         (lambda r: r[:, :-1], "shape"),
-        (lambda r: "advantages", "shape"),
+        (lambda r: "advantages", "real numbers"),
     ],
 )
 def test_wrong_returns_are_said_with_the_group(returned, what):
