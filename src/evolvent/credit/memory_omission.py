@@ -7,8 +7,8 @@ A selected memory is left out with a logged probability. Over the episodes given
 where "shown" means handed out, with both means weighted by inverse propensity (self-normalised) and n the precision of
 their difference in outcomes: ``formulas.causal.omission_lift``. Every (episode, memory shown) of a valid episode
 carries the memory's lift: the part of the outcome that is owed to showing it. Shared credit (``memrl``) gives a useful
-memory and its constant companion the same value; this gives the companion 0. The price is the omitted tasks, and variance: with a 20 % rate
-and 300 tasks the standard deviation of a lift is about .07 for rewards of 0 and 1.
+memory and its constant companion the same value; this gives the companion 0. The price is the omitted tasks, and
+variance: with a 20 % rate and 300 tasks the standard deviation of a lift is about .07 for rewards of 0 and 1.
 
 Needs propensities in the recall nodes. A memory shown with certainty (propensity 1 or not logged) contributes no
 contrast and is left out of the estimate: such tasks differ from those where it was at stake. The reward of a use is
