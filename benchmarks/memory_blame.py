@@ -43,7 +43,7 @@ def main() -> None:
 
 def world(planted: str, agent: str, budget: int) -> dict:
     """A row: how often everything planted was named, how often something else, and attempts."""
-    right = wrong = attempts = 0
+    right = wrong = attempts = tokens = 0
     for seed in range(STORES):
         rng = np.random.default_rng([seed, 7])
         order = rng.permutation(SHOWN).tolist()
@@ -60,7 +60,8 @@ def world(planted: str, agent: str, budget: int) -> dict:
 
             def attempt(task, notes, groups=groups, places=places, rng=rng, good=good, bad=bad):
                 there = {places[note.id] for note in notes}
-                return float(rng.random() < (bad if any(group <= there for group in groups) else good))
+                reward = float(rng.random() < (bad if any(group <= there for group in groups) else good))
+                return reward, len(task + "".join(note.key + note.body for note in notes)) // 4
 
             found = blame(memory, recall.id, attempt, budget=budget)
         causes = {places[id_] for id_ in found.causes}
@@ -68,6 +69,7 @@ def world(planted: str, agent: str, budget: int) -> dict:
         right += meant <= causes
         wrong += bool(causes - meant)
         attempts += found.attempts
+        tokens += found.tokens or 0
     return {
         "planted": planted,
         "agent": agent,
@@ -77,21 +79,23 @@ def world(planted: str, agent: str, budget: int) -> dict:
         "named": right,
         "false": wrong,
         "attempts": attempts / STORES,
+        "tokens": tokens / STORES,
     }
 
 
 def table(data: dict) -> str:
     """The table of the page."""
     lines = [
-        "| planted | success, with the harm | allowed | all named | something else | attempts |",
-        "|---|---|---|---|---|---|",
+        "| planted | success, with the harm | allowed | all named | something else | attempts | tokens |",
+        "|---|---|---|---|---|---|---|",
     ]
     for row in data["rows"]:
         good, bad = row["success"]
         if row["planted"] != "none":
             lines.append(
                 f"| {row['planted']} | {good:g}, {bad:g} | {row['budget']} | {share(row['named'], row['stores'])} | "
-                f"{share(row['false'], row['stores'])} | {row['attempts']:.0f} |"
+                f"{share(row['false'], row['stores'])} | {row['attempts']:.0f} | "
+                f"{row['tokens']:,.0f} |"
             )
     nothing = [row for row in data["rows"] if row["planted"] == "none"]
     commit = (data["commit"] or {"id": "unknown"})["id"]
@@ -102,6 +106,7 @@ def table(data: dict) -> str:
             "",
             f"Where nothing was planted, something was named in {sum(row['false'] for row in nothing)} of "
             f"{sum(row['stores'] for row in nothing)} stores. {STORES} stores a row, shares with 95 % intervals. "
+            "Tokens: of the prompts, four characters each. "
             f"`{data['command']}`, commit {commit[:8]}; "
             "[rows](../benchmarks/results/memory_blame.json).",
             "",

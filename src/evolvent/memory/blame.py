@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import combinations
+from numbers import Integral
 from typing import Any
 
 from evolvent.core.errors import BadInput
@@ -26,8 +27,11 @@ from evolvent.memory.items import Item
 from evolvent.memory.memory import Memory
 from evolvent.memory.text import counted
 
-Attempt = Callable[..., float]
-"""``attempt(task, notes) -> reward``, or with ``seed=``; ``notes`` are ``Item`` records, best first."""
+Attempt = Callable[..., "float | tuple[float, int]"]
+"""``attempt(task, notes) -> reward``, or ``(reward, tokens)``, with the tokens that it used; it may take ``seed=``.
+
+``notes`` are ``Item`` records, best first.
+"""
 Progress = Callable[[int, int], None]
 
 
@@ -56,6 +60,7 @@ class Blame:
         causes: memories that are named.
         descendants: memories written under their influence, which a quarantine takes along.
         attempts: how often the agent acted.
+        tokens: that it used in all; ``None`` where it tells none.
         repeated: the attempt was repeated; otherwise other receipts were read, which is weaker.
         untried: pairs for which the budget did not suffice.
         stopped: it was interrupted before its end.
@@ -67,6 +72,7 @@ class Blame:
     descendants: tuple[str, ...]
     attempts: int
     repeated: bool
+    tokens: int | None = None
     untried: int = 0
     stopped: bool = False
 
@@ -93,8 +99,9 @@ def blame(
     Args:
         memory: where the receipt is; nothing is written.
         receipt: of the recall ("r12").
-        attempt: acts again: ``attempt(task, notes)`` returns the reward, within the memory's range. With a parameter
-            ``seed`` it gets one, the same for every arm of a round. ``None``: only what other receipts say.
+        attempt: acts again: ``attempt(task, notes)`` returns the reward, within the memory's range, or a pair of it and
+            the tokens that were used. With a parameter ``seed`` it gets one, the same for every arm of a round.
+            ``None``: only what other receipts say.
         budget: attempts at most.
         level: share of the named ones that is expected to be named wrongly.
         seed: of the attempts.
@@ -103,7 +110,7 @@ def blame(
     Raises:
         BadInput: unknown receipt, nothing was shown, its task is erased, the budget is too small to say anything,
             ``level`` is no share, the agent takes other arguments or raised, or its reward is no number within the
-            range.
+            range, or its tokens no count.
     """
     if not 0.0 < level < 1.0:
         raise BadInput("not a share", got=level, expected="above 0, below 1", where="level", code="out_of_range")
@@ -143,7 +150,8 @@ def blame(
     except KeyboardInterrupt:
         parts, stopped = parts or trial.parts(singles, level), True
     causes = _causes([part.ids for part in parts if part.named])
-    return Blame(receipt, tuple(parts), causes, _descendants(memory, causes), trial.attempts, True, untried, stopped)
+    below, used = _descendants(memory, causes), trial.tokens
+    return Blame(receipt, tuple(parts), causes, below, trial.attempts, True, used, untried, stopped)
 
 
 def _causes(named: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
@@ -183,6 +191,7 @@ class _Trial:
     ) -> None:
         self.notes, self.attempt, self.budget, self.progress = notes, attempt, budget, progress
         self.range, self.seed, self.attempts = memory.bank.reward_range, seed, 0
+        self.tokens: int | None = None
         self.outcomes: dict[tuple[str, ...], list[float]] = {(): []}
 
     def measured(self, arms: Sequence[tuple[str, ...]], level: float, budget: int) -> list[Part]:
@@ -215,6 +224,18 @@ class _Trial:
         more = {} if self.seed is None else {"seed": seed_tree(self.seed, "blame", number)}
         with own_faults("", "the agent failed", where=f"without {', '.join(without) or 'nothing'}"):
             reward: Any = self.attempt(notes, **more)
+        if isinstance(reward, tuple) and len(reward) == 2:
+            reward, used = reward
+            if not isinstance(used, Integral) or isinstance(used, bool) or used < 0:
+                expected = "(reward, tokens), tokens a whole number from 0 on"
+                raise BadInput(
+                    "what the agent used is no count of tokens",
+                    got=used,
+                    expected=expected,
+                    where="the agent",
+                    code="out_of_range",
+                )
+            self.tokens = int(used) + (self.tokens or 0)
         low, high = self.range
         if isinstance(reward, bool):
             reward = high if reward else low
@@ -275,7 +296,8 @@ def _line(part: Part) -> str:
 
 
 def _ends(b: Blame) -> list[str]:
-    lines = [f"{counted(b.attempts, 'attempt')} at the task."]
+    used = "" if b.tokens is None else f", {counted(b.tokens, 'token')}"
+    lines = [f"{counted(b.attempts, 'attempt')} at the task{used}."]
     if not b.repeated:
         lines = ["From other receipts alone, which is weaker than an agent that tries the task again (--agent)."]
     if b.untried:

@@ -156,8 +156,8 @@ def callback(progress: object, where: str) -> None:
 
 
 def counted(n: int, thing: str) -> str:
-    """A number of things: ``1 time``, ``5 times``."""
-    return f"{n} {thing}{'' if n == 1 else 's'}"
+    """A number of things: ``1 time``, ``5,000 times``."""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
 
 
 def short(text: str, limit: int = 100) -> str:

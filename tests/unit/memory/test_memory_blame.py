@@ -149,6 +149,20 @@ def test_what_is_no_reward_is_refused(tmp_path, reward):
         blame(memory, receipt, lambda task, notes: reward)
 
 
+def test_the_tokens_that_an_agent_tells_are_added_up(tmp_path):
+    memory, receipt, _ = planted(tmp_path / "a.db", ["a", "b"])
+    with memory:
+        found = blame(memory, receipt, lambda task, notes: (1.0, np.int64(100 * len(notes))), budget=30)
+        assert (found.attempts, found.tokens) == (30, 10 * 200 + 20 * 100) and "30 attempts at the task, 4,000" in str(
+            found
+        )
+        assert json.loads(json.dumps(found.to_dict()))["tokens"] == 4000
+        assert blame(memory, receipt, agent([]), budget=30).tokens is None
+        for used in (-1, 1.5, True, "many"):
+            with pytest.raises(BadInput, match="no count of tokens"):
+                blame(memory, receipt, lambda task, notes, used=used: (1.0, used))
+
+
 def test_what_cannot_be_asked_is_refused(tmp_path):
     memory, receipt, _ = planted(tmp_path / "a.db", ["a", "b"])
 

@@ -40,7 +40,7 @@ def blame(
 
     Args:
         receipt: receipt of the recall (r12).
-        agent: file.py[:NAME] of attempt(task, notes) -> reward; without it only what other receipts say.
+        agent: file.py[:NAME] of attempt(task, notes) -> reward, or (reward, tokens); without it only what receipts say.
         budget: attempts at most.
         level: share of the named memories that is expected to be named wrongly.
         seed: of the attempts, where the function takes one.
