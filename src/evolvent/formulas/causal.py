@@ -43,6 +43,19 @@ def push_weighted(arm: ArmSums, reward: float, weight: float, decay: float = 1.0
     return ArmSums(d * arm.reward + w * reward, d * arm.weight + w, d * d * arm.weight_squared + w * w)
 
 
+def as_weighed(shown: ArmSums, omitted: ArmSums) -> tuple[ArmSums, ArmSums]:
+    """The arms with sizes in which an outcome of weight ``w`` counts ``w``; their weights are ``w / probability``.
+
+    Kish's size ignores a common factor. The weights of each arm add up to about those of all outcomes, and under one
+    probability the larger of both sums is at least that: what it falls short of the sizes is that factor.
+    """
+    size, weight = shown.size + omitted.size, max(shown.weight, omitted.weight)
+    if weight >= size:
+        return shown, omitted
+    a, b = (arm._replace(weight_squared=arm.weight_squared * size / weight) for arm in (shown, omitted))
+    return a, b
+
+
 def contrast(shown: ArmSums, omitted: ArmSums) -> tuple[float, float]:
     """Mean reward shown minus mean reward omitted, and its precision ``m_s m_o / (m_s + m_o)`` in outcomes.
 

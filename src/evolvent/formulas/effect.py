@@ -130,8 +130,8 @@ def estimate(rows: Iterable[Row], alpha: float = 0.05) -> Estimate:
         half=half,
         lo=max(-1.0, lift - half),
         hi=min(1.0, lift + half),
-        e_help=_e_value(lift * total, v),
-        e_harm=_e_value(-lift * total, v),
+        e_help=e_value(lift * total, v),
+        e_harm=e_value(-lift * total, v),
     )
 
 
@@ -141,7 +141,7 @@ def half_width(variance: float, alpha: float = 0.05) -> float:
     return math.sqrt(u * math.log(u / (ETA * alpha * alpha)))
 
 
-def _e_value(total: float, variance: float) -> float:
+def e_value(total: float, variance: float) -> float:
     """E-value against "the sum has no upward drift"; held below 1e304, where a float ends."""
     u = variance + ETA
     z = total / math.sqrt(2.0 * u)

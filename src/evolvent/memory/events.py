@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from evolvent.formulas.causal import ArmSums
+from evolvent.formulas.causal import ArmSums, as_weighed
 from evolvent.formulas.values import ema
 from evolvent.memory import lift
 from evolvent.memory.external import NAME
@@ -34,10 +34,8 @@ class Value(NamedTuple):
     @property
     def arms(self) -> tuple[ArmSums, ArmSums]:
         """Outcomes with it and without it, which marginal effects are estimated from."""
-        return (
-            ArmSums(self.wr_shown, self.w_shown, self.w2_shown),
-            ArmSums(self.wr_omitted, self.w_omitted, self.w2_omitted),
-        )
+        shown = ArmSums(self.wr_shown, self.w_shown, self.w2_shown)
+        return as_weighed(shown, ArmSums(self.wr_omitted, self.w_omitted, self.w2_omitted))
 
     def share(self, of: float, q_init: float) -> Value:
         """The value as if each outcome had counted that share of one, 0..1."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from evolvent.formulas.anytime import Outcomes, less_than
 from evolvent.formulas.causal import ArmSums, contrast, omission_lift
+from evolvent.formulas.effect import LEAST, e_value, half_width
 from evolvent.memory.text import in_units
 
 # prior standard deviation of a marginal effect, as a share of the reward range: most memories matter a little
@@ -27,8 +28,6 @@ BEHIND_WEIGHT = 0.5
 # a harmless memory is ever taken for a harmful one with at most this probability
 HARM_LEVEL = 0.05
 NO_OUTCOMES = Outcomes(0.0, 0.0)
-# outcomes in each arm before an effect is reported, and the mixture's variance, which is a floor while all were equal
-LEAST, _MIXTURE = 10, 3.0
 Range = tuple[float, float]
 
 # kana, Han, Thai and Lao are written without spaces: every character is a word
@@ -43,6 +42,7 @@ class Effect(NamedTuple):
     confidence: float
     spread: float
     half: float = math.inf  # half-width of the 95 % interval around ``raw``
+    e_harm: float = 1.0  # e-value against "it does not harm"
 
     @property
     def shrunk(self) -> float:
@@ -55,6 +55,15 @@ class Effect(NamedTuple):
             return "what it adds: too early to say"
         lo, hi = max(-span, self.raw - self.half), min(span, self.raw + self.half)
         return f"adds {in_units(self.raw, span, 2, '+')} [{in_units(lo, span, 2, '+')}, {in_units(hi, span, 2, '+')}]"
+
+    @property
+    def harms(self) -> bool:
+        """Whether outcomes with it are worse than those without, where chance decided which.
+
+        Recalls look at this all the time, so it is the test that goes with the interval of ``formulas.effect``, which
+        stays valid under continuous looking: it is wrong about some ``HARM_LEVEL`` of the harmless memories, ever.
+        """
+        return self.e_harm >= 1.0 / HARM_LEVEL
 
     @property
     def known(self) -> bool:
@@ -83,18 +92,11 @@ def marginal(shown: ArmSums, omitted: ArmSums, reward_range: tuple[float, float]
     variance = (pooled - lo) * (hi - pooled)
     _, confidence = omission_lift(shown, omitted, prior=0.0, strength=variance / prior**2)
     gap, n = contrast(shown, omitted)
-    half = math.inf if min(shown.size, omitted.size) < LEAST else (hi - lo) * _half(n, variance / (hi - lo) ** 2)
-    return Effect(gap, confidence, prior * math.sqrt(1.0 - confidence), half)
-
-
-def _half(n: float, variance: float) -> float:
-    """Half-width of a 95 % interval around a difference that is worth ``n`` outcomes of this variance.
-
-    Robbins' normal mixture, an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas 2024):
-    it may be read after every outcome.
-    """
-    u = n * variance + _MIXTURE
-    return math.sqrt(u * math.log(u / (_MIXTURE * 0.05**2))) / n
+    found = Effect(gap, confidence, prior * math.sqrt(1.0 - confidence))
+    if min(shown.size, omitted.size) < LEAST:
+        return found
+    width, of_sum = hi - lo, n * variance / (hi - lo) ** 2
+    return found._replace(half=width * half_width(of_sum) / n, e_harm=e_value(-n * gap / width, of_sum))
 
 
 def source_prior(q_init: float, sum_q: float, n: float, strength: float) -> float:
@@ -118,11 +120,6 @@ def outcomes(n: float, total: float, reward_range: tuple[float, float]) -> Outco
     return Outcomes(n, (total - n * lo) / (hi - lo))
 
 
-def arm_outcomes(arm: ArmSums, reward_range: tuple[float, float]) -> Outcomes:
-    """What an arm of weighted outcomes is worth in plain ones, on the scale 0..1."""
-    return outcomes(arm.size, arm.size * arm.reward / arm.weight if arm.weight > 0.0 else 0.0, reward_range)
-
-
 def fails(n: float, total: float, span: Range) -> bool:
     """Whether ``n`` rewards with this sum, four or more, are within a tenth of the range above failure on average."""
     x = outcomes(n, total, span)
@@ -135,13 +132,8 @@ def worse(a: Outcomes, b: Outcomes, among: int = 1) -> bool:
 
 
 def harms(arms: tuple[ArmSums, ArmSums], span: Range) -> bool:
-    """Whether outcomes with a memory are worse than those without, where chance decided which.
-
-    Recalls look at this all the time, so it is a test that stays valid under continuous looking: it is wrong about at
-    most ``HARM_LEVEL`` of the harmless memories, ever.
-    """
-    a, b = (arm_outcomes(arm, span) for arm in arms)
-    return worse(a, b)
+    """``Effect.harms`` of outcomes with a memory and without it."""
+    return marginal(*arms, span).harms
 
 
 def best_record(records: Sequence[Outcomes]) -> list[int]:

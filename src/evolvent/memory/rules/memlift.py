@@ -109,7 +109,8 @@ def rank(config: Config, pool: Candidates) -> Ranking:
     outdone = _outdone(config, pool)
     order = [i for i in order if i not in outdone][: pool.k]
     best = [i for i in order if share_N[i] >= config.hide * share_N[order[0]]]
-    harmful = frozenset(i for i, row in enumerate(pool.rows) if lift.harms(row.value.arms, pool.reward_range))
+    effects = [lift.marginal(*row.value.arms, pool.reward_range) for row in pool.rows]
+    harmful = frozenset(i for i, effect in enumerate(effects) if effect.harms)
     withheld = 1.0 if pool.frozen else config.omit_harmful
     # nothing is left out before an outcome came: where nobody settles, there is nothing to measure
     rates = [
@@ -123,7 +124,7 @@ def rank(config: Config, pool: Candidates) -> Ranking:
         value=lo + (hi - lo) * share_N,
         best=best,
         harmful=harmful,
-        effects=[lift.marginal(*row.value.arms, pool.reward_range) for row in pool.rows],
+        effects=effects,
         omit=[withheld if i in harmful else rate for i, rate in enumerate(rates)],
         omit_first=[withheld if i in harmful else 0.0 for i in range(len(rates))],
     )
