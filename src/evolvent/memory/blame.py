@@ -23,6 +23,7 @@ from evolvent.core.outside import own_faults
 from evolvent.core.seeding import seed_tree
 from evolvent.formulas.effect import LEAST, Estimate, Row, estimate, named
 from evolvent.memory import effects
+from evolvent.memory.effect_report import in_points, points
 from evolvent.memory.items import Item
 from evolvent.memory.memory import Memory
 from evolvent.memory.text import counted
@@ -292,7 +293,7 @@ def _line(part: Part) -> str:
     said = f"  {name}: {with_it}, {without}"
     if not e.speaks or e.lo is None or e.hi is None:
         return said + "; too early to say"
-    return said + f"; {100 * e.lift:+.0f} points [{100 * e.lo:+.0f}, {100 * e.hi:+.0f}]" + ", named" * part.named
+    return said + f"; {in_points(e.lift)} [{points(e.lo)}, {points(e.hi)}]" + ", named" * part.named
 
 
 def _ends(b: Blame) -> list[str]:

@@ -79,7 +79,7 @@ def lift(bank: Bank, by: str | None, objective: str, since: Any, alpha: float, m
             data |= _items(q, log)
         elif by is not None:
             data["by"], data["groups"] = by, _groups(q, log)
-    lines = [*_overall_words(data, margin, objective), *_group_words(data, level), *_telling_words(data)]
+    lines = [*_overall_words(data, margin), *_group_words(data, level), *_telling_words(data)]
     data["words"] = "\n".join(lines)
     return Lift(data["verdict"], data["lift"], data["lo"], data["hi"], data["words"], data)
 
@@ -89,7 +89,7 @@ def in_numbers(e: Estimate, margin: float) -> dict[str, Any]:
     told = e.speaks
     return {
         "verdict": verdict(e, margin),
-        "lift": e.lift,
+        "lift": e.lift if told else None,
         "lo": e.lo if told else None,
         "hi": e.hi if told else None,
         "with": {"n": e.n_with, "mean": e.mean_with},
@@ -107,8 +107,10 @@ def _overall(q: _Asked, log: Log) -> dict[str, Any]:
     heard: Telling = effects.telling(log, q.alpha)
     rate = log.drawn[-1].rate if log.drawn else 0.0
     first = min((one.at for one in log.drawn), default=None)
+    numbers = in_numbers(e, q.margin)
     return {
-        **in_numbers(e, q.margin),
+        **numbers,
+        "why": _nothing(log, e, q.objective) or numbers["why"],
         "alpha": q.alpha,
         "more": _more(e, q.margin, q.alpha),
         "told": {
@@ -131,6 +133,17 @@ def _overall(q: _Asked, log: Log) -> dict[str, Any]:
     }
 
 
+def _nothing(log: Log, e: Estimate, objective: str) -> str | None:
+    """Why there is nothing at all to compare, if that is so."""
+    if not log.asked:
+        return "no recall found anything"
+    if not log.drawn:
+        return "nothing was ever withheld"
+    return (
+        None if e.n_with or e.n_without else f"no outcome “{objective}” was told of {counted(len(log.drawn), 'recall')}"
+    )
+
+
 def _more(e: Estimate, target: float, alpha: float) -> dict[str, Any] | None:
     """How many more outcomes, to two digits, until the interval is ``target`` wide on either side."""
     if not e.speaks or e.spread is None or e.half is None or not e.newest or e.half <= target:
@@ -142,8 +155,19 @@ def _more(e: Estimate, target: float, alpha: float) -> dict[str, Any] | None:
 
 
 def points(share: float) -> str:
-    """A difference of shares as signed points: +12."""
-    return f"{round(100.0 * share):+d}" if abs(share) >= 0.005 else "0"
+    """A difference of shares as signed points: +12; what would round to 0 keeps a digit, or says its side."""
+    size, sign = 100.0 * abs(share), "-" if share < 0.0 else "+"
+    if size >= 0.5:
+        return f"{sign}{math.floor(size + 0.5)}"
+    if size >= 0.05:
+        return f"{sign}{size:.1f}"
+    return "0" if size < 1e-9 else f"just {'below' if share < 0.0 else 'above'} 0"
+
+
+def in_points(share: float) -> str:
+    """``points`` with the unit."""
+    said = points(share)
+    return f"{said} point{'' if said in ('+1', '-1') else 's'}"
 
 
 def between(d: Mapping[str, Any]) -> str:
@@ -151,33 +175,31 @@ def between(d: Mapping[str, Any]) -> str:
     return f"[{points(d['lo'])}, {points(d['hi'])}]"
 
 
-def _overall_words(d: Mapping[str, Any], margin: float, objective: str) -> list[str]:
+def _overall_words(d: Mapping[str, Any], margin: float) -> list[str]:
     n, of_tasks = d["with"]["n"] + d["without"]["n"], counted(d["tasks"], "task")
     basis = f"{counted(n, 'outcome')} of {of_tasks} since {d['since']}"
     if 0 < d["tasks"] < _FEW_TASKS:
         basis += f" (for {'this task' if d['tasks'] == 1 else 'these tasks'} only)"
     if not d["recalls"]["drawn"]:
-        unknown = "Whether the memory helps as a whole is not known: "
-        if not d["recalls"]["asked"]:
-            return [unknown + "no recall found anything. It is measured with Memory(holdout=True)."]
-        return [unknown + "nothing was ever withheld. Turn it on: Memory(holdout=True)."]
+        do = "Turn it on:" if d["recalls"]["asked"] else "It is measured with"
+        return [f"Whether the memory helps as a whole is not known: {d['why']}. {do} Memory(holdout=True)."]
     if not n:
-        return [f"No outcome “{objective}” was told of {counted(d['recalls']['drawn'], 'recall')}: settle them."]
+        return [f"{d['why'].capitalize()}: settle them."]
     within = f"{100 * margin:g} points"
     if d["lo"] is None:
         first = f"Too early to tell whether the memory helps: {d['why']}."
     elif d["verdict"] == "helps":
         small = f", by less than {within}" if d["hi"] <= margin else ""
-        first = f"Your memory helps{small}: {points(d['lift'])} points {between(d)}, {basis}."
+        first = f"Your memory helps{small}: {in_points(d['lift'])} {between(d)}, {basis}."
     elif d["verdict"] == "harms":
         do = 'Memory(policy="none") until you have looked at its notes: lift(by="item")'
-        first = f"Your memory harms: {points(d['lift'])} points {between(d)}, {basis}; {do}."
+        first = f"Your memory harms: {in_points(d['lift'])} {between(d)}, {basis}; {do}."
     elif d["verdict"] == "no difference":
         first = f"No difference: within {within} either way {between(d)}, {basis}."
     else:
-        first = f"No difference found yet: {points(d['lift'])} points {between(d)}, {basis}{_more_words(d['more'])}."
-    lines, cost = [first], d["holdout"]["cost_per_1000"]
-    if cost is not None:
+        first = f"No difference found yet: {in_points(d['lift'])} {between(d)}, {basis}{_more_words(d['more'])}."
+    lines, cost = [first, *_averages(d)], d["holdout"]["cost_per_1000"]
+    if cost is not None and d["verdict"] in ("helps", "harms"):
         lines.append(f"Measuring {'costs' if cost >= 0 else 'saves'} about {abs(cost):.0f} of 1,000 outcomes now.")
     now, before = d["holdout"]["rate"], d["holdout"]["most"]
     if d["verdict"] == "too early" and now < before:
@@ -187,6 +209,14 @@ def _overall_words(d: Mapping[str, Any], margin: float, objective: str) -> list[
     if certain := d["not_counted"]["certain"] + d["not_counted"]["frozen"]:
         lines.append(f"Not by chance, and not counted: {counted(certain, 'receipt')}.")
     return lines
+
+
+def _averages(d: Mapping[str, Any]) -> list[str]:
+    """Both means, as shares of the reward range, each with the outcomes behind it."""
+    if d["lo"] is None:
+        return []
+    own, without = d["with"], d["without"]
+    return [f"Mean with it {own['mean']:.0%} ({own['n']:,}), without it {without['mean']:.0%} ({without['n']:,})."]
 
 
 def _more_words(more: Mapping[str, Any] | None) -> str:
@@ -202,7 +232,7 @@ def _telling_words(d: Mapping[str, Any]) -> list[str]:
         return []
     than = "more" if told["lift"] > 0 else "less"
     shares = f"({told['with']:.0%}) than without ({told['without']:.0%})"
-    failed = points(told["untold_as_failed"])
+    failed = in_points(told["untold_as_failed"])
     return [
         f"Outcomes are told {than} often with the memory {shares}: the figure may be off. "
         f"Counting the untold as failures: {failed}."
@@ -298,9 +328,10 @@ def _named_words(of: Mapping[str, Sequence[Mapping[str, Any]]], early: int, ever
     harm, good, out = len(of["harms"]), len(of["helps"]), sum(row["withheld"] for row in of["harms"])
     parts = [f"{counted(good, 'note')} help{'s' if good == 1 else ''}"] if good else []
     if harm:
-        parts.insert(0, f"{counted(harm, 'note')} harm{'s' if harm == 1 else ''}, of which {out} withheld")
+        withheld = f"{'and is' if out else 'and is not'} withheld" if harm == 1 else f"{out} of them withheld"
+        parts.insert(0, f"{counted(harm, 'note')} harm{'s' if harm == 1 else ''}, {withheld}")
     if parts:
-        parts[0] += f" (of such names one in {1 / level:.0f} is expected to be wrong)"
+        parts[0] += f" (of such names {'one in ten' if level == 0.1 else f'{level:.0%}'} is expected to be wrong)"
     return ". ".join([*parts, f"For {early} of {counted(every, 'note')} it is too early to tell."])
 
 
@@ -309,4 +340,4 @@ def _line(name: str, row: Mapping[str, Any]) -> str:
         return f"  {name}: too early, {row['why']}"
     word = row.get("named") or {"too early": "no difference found yet"}.get(row["verdict"], row["verdict"])
     n = row["with"]["n"] + row["without"]["n"]
-    return f"  {name}: {word}, {points(row['lift'])} points {between(row)}, {counted(n, 'outcome')}"
+    return f"  {name}: {word}, {in_points(row['lift'])} {between(row)}, {counted(n, 'outcome')}"

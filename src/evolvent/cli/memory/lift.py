@@ -14,6 +14,7 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.blocks import Bars, Headline, Number, Table, Text
 from evolvent.evaluate.live import Live
 from evolvent.memory.effect_report import By
+from evolvent.memory.text import counted
 from evolvent.memory.there import open_memory
 
 _MOST = 40  # rows in a picture
@@ -79,12 +80,15 @@ def _number(name: str, row: Mapping[str, Any]) -> Number:
     return Number(name, lift, (lo, hi), n=n, over="outcomes")
 
 
-def _points(share: float | None) -> int | None:
-    return None if share is None else round(100.0 * share)
+def _points(share: float | None) -> float | None:
+    """Whole points; a digit more where they would say 0."""
+    if share is None:
+        return None
+    return float(f"{100.0 * share:.1g}") if 0.0 < abs(share) < 0.005 else round(100.0 * share)
 
 
 def _average(name: str, arm: Mapping[str, Any]) -> Number:
-    return Number(f"mean {name}", arm["mean"], rate=True, n=arm["n"])
+    return Number(f"mean {name} it, {counted(arm['n'], 'outcome')}", arm["mean"], rate=True, n=arm["n"])
 
 
 def _table(rows: list[Mapping[str, Any]], of: str) -> Table:
