@@ -105,13 +105,17 @@ def test_restarts_that_would_end_every_attempt_are_refused(tmp_path):
         train(tmp_path / "r", mat(env="spread:n=2,limit=19"))
 
 
-def test_an_environment_that_cannot_draw_costs_the_picture_only(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "told"), [(OSError("no display"), "no display"), (NotImplementedError(), "does not draw here")]
+)
+def test_an_environment_that_cannot_draw_costs_the_picture_only(tmp_path, monkeypatch, error, told):
     def broken(self):
-        raise OSError("no display")
+        raise error
 
     monkeypatch.setattr(Spread, "render", broken)
     said = train(tmp_path / "r", mat(24))
-    assert "no picture" in said and "no display" in said and not (tmp_path / "r" / "behaviour.png").exists()
+    assert "no picture" in said and told in said and not (tmp_path / "r" / "behaviour.png").exists()
+    assert "NotImplementedError" not in said
     assert (tmp_path / "r" / "summary.json").exists()
 
 

@@ -107,6 +107,8 @@ def _draw(env: TeamEnv) -> np.ndarray | None:
         picture = env.render()
     except EvolventError:
         raise
+    except NotImplementedError:  # of one that has no picture: PettingZoo's own render
+        return None
     except Exception as error:  # drivers and windows fail in ways of their own
         raise EnvError("the environment cannot draw here", got=repr(error), where=env.name) from error
     return None if picture is None else np.array(picture, np.uint8)
