@@ -300,7 +300,7 @@ def _of_another(spec: str, its: str, where: str) -> BadInput:
     """The error of an environment of tasks where a team's was asked for, or the other way round."""
     at, _ = own.pointer(spec)
     described = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
-    do = {TASKS: "run it with memlift or another memory method", TEAM: "run it with mat or another team method"}
+    do = {TASKS: "run it with memlift, or grpo to train a model", TEAM: "run it with mat or another team method"}
     other = TEAM if its == TASKS else TASKS
     fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == other]
     return BadInput(

@@ -41,7 +41,11 @@ def row_of(space: Any, where: str) -> Row:
         _refuse_large(part, where)
         if not _shaped(part) and type(part).__name__ not in _CHOSEN:
             expected = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
-            raise EnvError("an observation space that is not supported", got=repr(part), where=where, expected=expected)
+            what, do = (
+                "an observation space that is not supported",
+                "show texts and sets as numbers, or as one of several",
+            )
+            raise EnvError(what, got=repr(part), where=where, expected=expected, do=do)
     if _shaped(space):
         width, flat = math.prod(space.shape), _numbers
     else:
