@@ -139,8 +139,11 @@ def _each(given: Sequence[T | None] | None, n: int, what: str) -> list[T | None]
 
 def _names(given: Sequence[str | None] | None, n: int, what: str) -> list[str | None]:
     """Names of the caller's, one for each of ``n`` tasks, or none."""
+    each = f"the name of {'an attempt' if what == 'attempts' else 'a task'}"
     names = _each(given, n, what)
-    return [None if name is None else clean_word(name, what=what, where="recall", limit=500) for name in names]
+    return [
+        None if name is None else clean_word(storable(name), what=each, where="recall", limit=500) for name in names
+    ]
 
 
 @dataclass

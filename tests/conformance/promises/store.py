@@ -153,7 +153,8 @@ def what_was_asked_and_done_is_kept_whatever_it_holds(factory: Factory) -> None:
             ("task\x00one", "task\ufffdone"),
             ("\ud83d\ude80 one\ud83d", "🚀 one\ufffd"),
         ):
-            first, second = memory.recall_many([bad, kept])
+            named = [bad, kept]  # the name of a task is often the task
+            first, second = memory.recall_many([bad, kept], attempts=named, task_ids=named)
             memory.search(bad)
             memory.settle(first, 1.0, action=bad)
             assert memory.settle(first, 1.0, action=bad) == memory.settle(first, 1.0, action=kept)
