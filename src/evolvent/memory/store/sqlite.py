@@ -135,7 +135,7 @@ class SQLite(Store):
                 code="not_a_memory",
             )
         if self._pragma("user_version") in upgrade.OLDER:
-            if fixed:
+            if fixed or not os.access(self.path, os.W_OK):  # in a folder that can be written, too
                 do = "copy it to a place that can be written, and open it there: that brings it to this version"
                 raise StoreError("an old memory that can only be read", where=self.path, do=do, code="read_only")
             self._upgrade()
