@@ -109,6 +109,8 @@ class SQLite(Store):
                 self.db.execute("PRAGMA journal_mode=WAL")
                 return
             except sqlite3.OperationalError as error:
+                if "readonly" in str(error):  # it can be read as it is
+                    return
                 # several processes opening a new file at once: switching to WAL does not always wait for the lock
                 if "locked" not in str(error) or time.monotonic() >= deadline:
                     raise
