@@ -3,12 +3,13 @@
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strategies import episodes, json_values
 
-from evolvent.core import codec
+from evolvent.core.blob import blob_name, write_blob
 from evolvent.core.codec import decode_episode, encode_episode, load_episodes, save_episodes
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -47,17 +48,45 @@ def test_a_line_round_trips(episode):
     assert again.memory_uses == episode.memory_uses
 
 
+def save_apart(path, batch, inline=512):
+    """As earlier versions wrote ``batch``: the tokens of an episode with more than ``inline`` of them beside it."""
+    names = sorted({name for one in batch for name in one.notes})
+    columns = {key: [] for key in ("token_ids", "logp", "seen_ids", *(f"note.{name}" for name in names))}
+    lines, start, seen = [], 0, 0
+    for one in batch:
+        record = one.to_dict()
+        if one.n_tokens + len(one.seen_ids) > inline:
+            record["tokens"] = {"file": "", "start": start, "seen": seen}
+            start, seen = start + one.n_tokens, seen + len(one.seen_ids)
+            for row in record["nodes"]:
+                row.pop("logp", None)
+                if (ids := row.pop("token_ids", None)) is not None:
+                    row["n_tokens"] = len(ids)
+            if one.notes:
+                record["notes"] = dict.fromkeys(one.notes)
+            notes = {f"note.{n}": one.notes.get(n, np.full(one.n_tokens, np.nan, np.float32)) for n in names}
+            for key, part in {"token_ids": one.token_ids, "logp": one.logp, "seen_ids": one.seen_ids, **notes}.items():
+                columns[key].append(part)
+        lines.append(record)
+    if columns["logp"]:
+        arrays = {key: np.concatenate(parts) for key, parts in columns.items()}
+        write_blob(path, arrays)
+        for record in lines:
+            if "tokens" in record:
+                record["tokens"]["file"] = blob_name(path, arrays)
+    path.write_text("".join(json.dumps(record) + "\n" for record in lines))
+
+
 @quick
 @given(st.lists(episodes(), max_size=4), st.sampled_from([0, 2, 512]))
 def test_a_file_round_trips_with_tokens_inline_and_beside(tmp_path, batch, inline):
-    limit, codec.INLINE_TOKENS = codec.INLINE_TOKENS, inline
-    try:
-        save_episodes(tmp_path / "episodes.jsonl", batch)
-    finally:
-        codec.INLINE_TOKENS = limit
-    assert load_episodes(tmp_path / "episodes.jsonl") == batch
-    assert len(list(tmp_path.glob("*.npz"))) == any(ep.n_tokens + len(ep.seen_ids) > inline for ep in batch)
-    assert not list(tmp_path.glob(".*"))  # no temporary file is left
+    path = tmp_path / "episodes.jsonl"
+    save_apart(path, batch, inline)
+    assert load_episodes(path) == batch
+    assert bool(list(tmp_path.glob("*.npz"))) == any(ep.n_tokens + len(ep.seen_ids) > inline for ep in batch)
+    save_episodes(path, batch)
+    assert load_episodes(path) == batch
+    assert list(tmp_path.iterdir()) == [path]  # no temporary file is left, nor what stood beside
 
 
 @pytest.mark.parametrize("field", ["task_id", "meta", "text"])
@@ -86,15 +115,6 @@ def _long(seed: int) -> Episode:
     return ep
 
 
-def test_long_token_arrays_stand_beside_and_stale_ones_are_removed(tmp_path):
-    path = tmp_path / "episodes.jsonl"
-    save_episodes(path, [_long(1)])
-    save_episodes(path, [_long(2), Episode("short"), _long(3)])
-    assert len(list(tmp_path.glob("*.npz"))) == 1
-    assert path.stat().st_size < 1500
-    assert [e.n_tokens for e in load_episodes(path)] == [600, 0, 600]
-
-
 def test_broken_files_say_where(tmp_path):
     path = tmp_path / "episodes.jsonl"
     with pytest.raises(BadInput, match="no such file"):
@@ -117,9 +137,9 @@ def test_broken_files_say_where(tmp_path):
 
 def test_damaged_or_missing_token_files_are_refused(tmp_path):
     path = tmp_path / "episodes.jsonl"
-    save_episodes(path, [_long(1)])
+    save_apart(path, [_long(1)])
     blob = next(tmp_path.glob("*.npz"))
-    save_episodes(tmp_path / "other.jsonl", [_long(2)])
+    save_apart(tmp_path / "other.jsonl", [_long(2)])
     content = blob.read_bytes()
     blob.write_bytes(next(tmp_path.glob("other.*.npz")).read_bytes())
     with pytest.raises(BadInput, match="does not match its name"):

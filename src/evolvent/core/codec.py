@@ -1,6 +1,7 @@
-"""Episodes on disk: one strict-JSON object a line (``episodes.jsonl``), long token arrays in an npz beside it.
+"""Episodes on disk: one strict-JSON object a line (``episodes.jsonl``).
 
-The text is UTF-8 and readable without this library. Reading what was written gives equal episodes, NaN included.
+The text is UTF-8 and readable without this library. Reading what was written gives equal episodes, NaN included. Files
+of earlier versions may have long token arrays in an npz beside them.
 """
 
 from __future__ import annotations
@@ -12,13 +13,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from evolvent.core.blob import blob_name, drop_old, read_blob, write_blob
+from evolvent.core.blob import drop_old, read_blob
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import write_atomic
-
-INLINE_TOKENS = 512
-"""Episodes with more tokens than this keep them in the npz file."""
 
 
 def encode_episode(episode: Episode) -> str:
@@ -27,7 +25,19 @@ def encode_episode(episode: Episode) -> str:
     Raises:
         BadInput: text that is not Unicode (a lone surrogate); the message shows the place.
     """
-    return _line(episode.to_dict(), episode.id)
+    line = json.dumps(episode.to_dict(), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError as err:
+        around = ascii(line[max(0, err.start - 40) : err.end + 20])
+        raise BadInput(
+            "text is not valid Unicode: lone surrogate",
+            got=around,
+            expected="text that can be written as UTF-8",
+            where=f"episode {episode.id}",
+            do="decode the source with errors='replace' before recording it",
+        ) from err
+    return line
 
 
 def decode_episode(line: str | bytes) -> Episode:
@@ -44,34 +54,12 @@ def decode_episode(line: str | bytes) -> Episode:
 def save_episodes(path: str | Path, episodes: Iterable[Episode]) -> None:
     """Write ``episodes`` to the JSONL file ``path``, replacing it atomically.
 
-    Token arrays of long episodes go to ``<stem>.<hash>.npz`` beside it: ``token_ids`` int32, ``logp`` float32, the
-    notes (float32, NaN where an episode has none of that name) and ``seen_ids`` int32, one episode after the other,
-    found by the ``tokens`` entry of the line. The name follows the content, so an interrupted save leaves the old
-    pair intact.
+    Raises:
+        BadInput: as ``encode_episode``; the file stays as it was.
     """
     path = Path(path)
-    records: list[dict[str, Any]] = []
-    written: list[Episode] = []
-    start = seen = 0
-    for episode in episodes:
-        inline = episode.n_tokens + len(episode.seen_ids) <= INLINE_TOKENS
-        record = episode.to_dict(inline_tokens=inline)
-        if not inline:
-            record["tokens"] = {"file": "", "start": start, "seen": seen}
-            start, seen = start + episode.n_tokens, seen + len(episode.seen_ids)
-            written.append(episode)
-        records.append(record)
-    columns, blob = _columns(written), ""
-    if written:
-        blob = blob_name(path, columns)
-        for record in records:
-            if "tokens" in record:
-                record["tokens"]["file"] = blob
-    lines = [_line(record, record["id"]) + "\n" for record in records]  # before anything is written: it may refuse
-    if written:
-        write_blob(path, columns)
-    write_atomic(path, "".join(lines))
-    drop_old(path, blob)
+    write_atomic(path, "".join(encode_episode(episode) + "\n" for episode in episodes))
+    drop_old(path, newest="")
 
 
 def load_episodes(path: str | Path) -> list[Episode]:
@@ -105,37 +93,6 @@ def load_episodes(path: str | Path) -> list[Episode]:
                 }
             episodes.append(_build(record, where, columns))
     return episodes
-
-
-def _columns(episodes: list[Episode]) -> dict[str, np.ndarray]:
-    """The arrays of all ``episodes``, one after the other; ``seen_ids`` and notes only where there are any."""
-    if not episodes:
-        return {}
-    columns = {
-        "token_ids": np.concatenate([e.token_ids for e in episodes]),
-        "logp": np.concatenate([e.logp for e in episodes]),
-    }
-    for name in sorted({name for e in episodes for name in e.notes}):
-        gaps = [e.notes.get(name, np.full(e.n_tokens, np.nan, np.float32)) for e in episodes]
-        columns[f"note.{name}"] = np.concatenate(gaps)
-    seen_ids = np.concatenate([e.seen_ids for e in episodes])
-    return columns | ({"seen_ids": seen_ids} if len(seen_ids) else {})
-
-
-def _line(record: dict[str, Any], name: str) -> str:
-    line = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError as err:
-        around = ascii(line[max(0, err.start - 40) : err.end + 20])
-        raise BadInput(
-            "text is not valid Unicode: lone surrogate",
-            got=around,
-            expected="text that can be written as UTF-8",
-            where=f"episode {name}",
-            do="decode the source with errors='replace' before recording it",
-        ) from err
-    return line
 
 
 def _parse(line: str | bytes, where: str) -> dict[str, Any]:

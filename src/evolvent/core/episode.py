@@ -23,13 +23,13 @@ class Episode(Recording):
     ``core.record`` has its columns and how to read them, ``core.recording`` the verbs that write it.
     """
 
-    def to_dict(self, *, inline_tokens: bool = True) -> dict[str, Any]:
-        """Strict JSON types, a line of ``episodes.jsonl``; without inline tokens ``codec`` keeps arrays elsewhere."""
-        return episode_dict.to_dict(self, inline_tokens=inline_tokens)
+    def to_dict(self) -> dict[str, Any]:
+        """Strict JSON types, a line of ``episodes.jsonl``."""
+        return episode_dict.to_dict(self)
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any], *, columns: Mapping[str, np.ndarray] | None = None) -> Episode:
-        """The inverse of ``to_dict``; ``columns`` are the arrays left out by ``inline_tokens=False``, or longer ones.
+        """The inverse of ``to_dict``; ``columns`` are its arrays, or longer ones, where the record counts tokens alone.
 
         Raises:
             BadInput: a newer schema, or a record that breaks a rule of building.

@@ -23,21 +23,21 @@ _HEAD = ("id", "task_id", "env", "seed", "group", "meta")
 _FLAGS = ("terminated", "truncated", "success", "source", "valid")
 
 
-def to_dict(episode: Record, *, inline_tokens: bool) -> dict[str, Any]:
+def to_dict(episode: Record) -> dict[str, Any]:
     """See ``Episode.to_dict``."""
-    nodes = rows_of(episode, inline_tokens=inline_tokens)
+    nodes = rows_of(episode)
     record = {"schema": SCHEMA, **{name: getattr(episode, name) for name in _HEAD}}
     record |= {"ends": _ends(episode), "nodes": nodes}
     known = {
         "offers_tools": episode.offers_tools or None,
         "budget_tokens": episode.budget_tokens,
         "rewards": episode.rewards_by_kind or None,
-        "notes": {n: c.tolist() if inline_tokens else None for n, c in episode.notes.items()} or None,
+        "notes": {n: c.tolist() for n, c in episode.notes.items()} or None,
     }
     return escape(record | {name: value for name, value in known.items() if value is not None})
 
 
-def rows_of(episode: Record, *, inline_tokens: bool = True) -> list[dict[str, Any]]:
+def rows_of(episode: Record) -> list[dict[str, Any]]:
     """The nodes, a dictionary each."""
     nodes: list[dict[str, Any]] = []
     at = seen = 0
@@ -53,17 +53,11 @@ def rows_of(episode: Record, *, inline_tokens: bool = True) -> list[dict[str, An
                 row["finish"] = finish[node.step]
             if turn[node.step] >= 0:
                 row["turn"] = int(turn[node.step])
-            if inline_tokens:
-                row["token_ids"] = ids[at : at + n].tolist()
-                row["logp"] = logp[at : at + n].tolist()
-            else:
-                row["n_tokens"] = n
+            row["token_ids"] = ids[at : at + n].tolist()
+            row["logp"] = logp[at : at + n].tolist()
             at += n
         elif n := episode.seen_tokens(node.index):
-            if inline_tokens:
-                row["token_ids"] = seen_ids[seen : seen + n].tolist()
-            else:
-                row["n_tokens"] = n
+            row["token_ids"] = seen_ids[seen : seen + n].tolist()
             seen += n
         nodes.append(row)
     return nodes

@@ -42,7 +42,6 @@ class TeamSpec:
         actions: one ``ActionSpec`` an agent.
         state_dim: S, length of the shared state; 0 = there is none, a central critic reads all observations.
         limit: steps after which an attempt is cut off, 0 = never.
-        reward_scale: largest sensible return of an attempt, for pictures; 0 = unknown.
         parts: distinct names of the R parts whose sum is the reward, where the environment tells them.
     """
 
@@ -51,7 +50,6 @@ class TeamSpec:
     actions: tuple[ActionSpec, ...]
     state_dim: int = 0
     limit: int = 0
-    reward_scale: float = 0.0
     parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

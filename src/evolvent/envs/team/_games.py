@@ -40,7 +40,7 @@ class OneStepGame:
         names = tuple(f"agent{i}" for i in range(n))
         self._id_AA = np.eye(n, dtype=np.float32) if ids else np.zeros((n, 0), np.float32)
         width = max(noise, 1) + self._id_AA.shape[1]
-        self.team = TeamSpec(names, width, (ActionSpec(choices=choices),) * n, limit=1, reward_scale=best)
+        self.team = TeamSpec(names, width, (ActionSpec(choices=choices),) * n, limit=1)
         self._rng = rng(0, "game")
         self._obs_BAD = self._draw()
 
