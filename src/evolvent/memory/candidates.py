@@ -19,8 +19,9 @@ from evolvent.memory.keys import Owners
 from evolvent.memory.metadata import Condition
 from evolvent.memory.relevance import NEAREST, hybrid
 from evolvent.memory.rule import Candidates, Pairs, Past, Policy, rule_of, start_value
+from evolvent.memory.secrets import mask_secrets
 from evolvent.memory.store.engine import ALL, Connection, Subset, among, put_text
-from evolvent.memory.text import clean_text, content_hash
+from evolvent.memory.text import content_hash
 
 PAST = 16  # outcomes of a memory that a rule is given: older ones are forgotten
 # the newest outcomes of each memory, newest first (a revision is as new as it is), and how relevant it was there; NULL:
@@ -315,14 +316,15 @@ class _Rows:
 
     def _rows(self, piece: Sequence[Candidate]) -> list[tuple[int, Candidate]]:
         db, there, version = self._db, dict[tuple[str, str], tuple](), Counter[str]()
-        for key, text, *row in among(db, _ELSEWHERE, [one.key_hash for one in piece], self._bank.scope_id):
+        hashes = [one.hashes for one in piece]
+        for key, text, *row in among(db, _ELSEWHERE, [key for key, _ in hashes], self._bank.scope_id):
             there[key, text] = tuple(row)
             version[key] = max(version[key], row[3])
         made, unkept = list[tuple[int, Candidate]](), list[tuple[str, int]]()
-        for one in piece:
-            row = there.get((one.key_hash, one.text_hash))
+        for one, at in zip(piece, hashes, strict=True):
+            row = there.get(at)
             if row is None:
-                made.append((self._insert(one, version[one.key_hash] + 1), one))
+                made.append((self._insert(one, *at, version[at[0]] + 1), one))
                 continue
             seq, status, body, _ = row
             if status == EXTERNAL:
@@ -334,14 +336,14 @@ class _Rows:
                 db.executemany("UPDATE memory SET body_hash = ? WHERE seq = ?", unkept)
         return made
 
-    def _insert(self, one: Candidate, version: int) -> int:
+    def _insert(self, one: Candidate, key_hash: str, text_hash: str, version: int) -> int:
         bank = self._bank
-        put_text(self._db, one.key_hash, one.id)
+        put_text(self._db, key_hash, one.id)
         start = start_value(bank.policy, bank.reward_range)
         row = (
             bank.scope_id,
             EXTERNAL,
-            one.key_hash,
+            key_hash,
             self._body(one),
             EXTERNAL,
             start,
@@ -349,16 +351,15 @@ class _Rows:
             EXTERNAL,
             version,
             time.time(),
+            text_hash,
         )
-        return self._db.execute(_NEW, (*row, one.text_hash)).fetchone()[0]
+        return self._db.execute(_NEW, row).fetchone()[0]
 
     def _body(self, one: Candidate) -> str:
         """Write what is kept of the text; returns its hash."""
-        text = (
-            clean_text(one.text, what="the text", where="recall(candidates=…)", mask=self._bank.mask)
-            if self._keep
-            else ""
-        )
+        text = one.text if self._keep else ""
+        if self._keep and self._bank.mask:
+            text = mask_secrets(text)  # it was checked
         digest = content_hash(text)
         put_text(self._db, digest, text)
         return digest

@@ -28,13 +28,16 @@ _STEP = 1e-12  # of relevance from place to place: no policy takes it for a diff
 
 
 class Candidate(NamedTuple):
-    """One of them, with its relevance to the task, and what it is found by."""
+    """One of them, with its relevance to the task."""
 
     id: str
     text: str
     relevance: float
-    key_hash: str
-    text_hash: str
+
+    @property
+    def hashes(self) -> tuple[str, str]:
+        """What it is found by: of its id and of its text."""
+        return content_hash(self.id), content_hash(self.text)
 
 
 class Offered(NamedTuple):
@@ -76,10 +79,7 @@ def checked(given: Any) -> list[Candidate]:
     best_first = [(id_, text, 1.0 if score is None else score / scale) for id_, text, score in rows]
     best_first.sort(key=lambda row: -row[2])
     # of equals the earlier one stays first under every policy
-    return [
-        Candidate(id_, text, score - _STEP * i, content_hash(id_), content_hash(text))
-        for i, (id_, text, score) in enumerate(best_first)
-    ]
+    return [Candidate(id_, text, score - _STEP * i) for i, (id_, text, score) in enumerate(best_first)]
 
 
 def _row(row: Any) -> tuple[str, str, float | None]:
