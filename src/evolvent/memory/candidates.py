@@ -132,14 +132,15 @@ def candidates(bank: Bank, request: Request, vec: np.ndarray | None) -> Found:
 
 
 def offered(db: Connection, bank: Bank, request: Request, seed: int | None = None) -> Found:
-    """The same of candidates that are kept elsewhere; ``seed``: of a rule that draws any of them.
+    """The same of candidates that are kept elsewhere; ``seed``: of a rule that draws any of them, once it is known.
 
     Those that are looked at get a row, so that is for the transaction that writes the receipt.
     """
     assert request.offered is not None
-    if request.k == 0 or rule_of(request.policy).candidates == "none":
+    how = rule_of(request.policy).candidates
+    if request.k == 0 or how == "none" or (how == "any" and seed is None):
         return Found.of([])
-    if rule_of(request.policy).candidates == "any":
+    if how == "any":
         every = list(request.offered.candidates)
         order = np.random.default_rng(seed).permutation(len(every)).tolist()
         mixed = request.offered._replace(candidates=[every[i] for i in order])

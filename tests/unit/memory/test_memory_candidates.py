@@ -184,6 +184,9 @@ def test_policies_that_compare_nothing():
     letters = [{"id": letter, "text": letter} for letter in "abcdefgh"]
     drawn = [memory.recall(TASK, candidates=letters, k=2, policy="random").ids for _ in range(40)]
     assert {id_ for ids in drawn for id_ in ids} == set("abcdefgh") and all(len(set(ids)) == 2 for ids in drawn)
+    other = opened()
+    again = [other.recall(TASK, candidates=letters, k=2, policy="random").ids for _ in range(3)]
+    assert again == drawn[:3] and len(other.items("external")) == len({id_ for ids in again for id_ in ids})
     assert memory.recall(TASK, candidates=letters, policy="none").ids == []
     assert memory.recall(TASK, candidates=letters, k=0).ids == []
 
