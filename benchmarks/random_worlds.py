@@ -260,7 +260,10 @@ def _where(table: Table) -> list[str]:
 
 def guide(rows: Sequence[dict[str, Any]]) -> list[str]:
     """The tables of docs/memlift.md: the judgement, and what each part is worth on draws of development."""
-    judged, table = _table(rows, True), _table(rows, False)
+    judged, table = _table(rows, True), dict[str, dict[int, dict[str, Any]]]()
+    for r in rows:
+        if r["draw"] < JUDGEMENT:
+            table.setdefault(r["arm"], {})[r["draw"]] = r
     out = []
     if judged.get("memlift"):
         draws = sorted(judged["memlift"])
@@ -269,15 +272,18 @@ def guide(rows: Sequence[dict[str, Any]]) -> list[str]:
             gaps = [behind(judged, arm, m, draws) for m in MEASURES]
             worst = ", ".join(f"{np.quantile(x, 0.1):+.3f}" for x in gaps)
             out.append(f"| {arm} | " + " | ".join(map(_gap, gaps)) + f" | {worst} |")
-        out.append("")
-    if not any(part in table for part in PARTS):
-        return out[:-1]
-    out += ["| part | draws | " + " | ".join(MEASURES.values()) + " |", "|---" * (2 + len(MEASURES)) + "|"]
-    for part in PARTS:
-        draws = sorted(table.get(part, ()))
-        if draws:
+    if any(part in table for part in PARTS):
+        draws = sorted(table["memlift"])
+        out += [
+            "",
+            f"What each part is worth in {len(draws)} draws of development (with it less without it):",
+            "",
+            "| part | " + " | ".join(MEASURES.values()) + " |",
+            "|---" * (1 + len(MEASURES)) + "|",
+        ]
+        for part in PARTS:
             gaps = [_gap(np.array([table["memlift"][d][m] - table[part][d][m] for d in draws])) for m in MEASURES]
-            out.append(f"| {part} | {len(draws)} | " + " | ".join(gaps) + " |")
+            out.append(f"| {part} | " + " | ".join(gaps) + " |")
     return out
 
 

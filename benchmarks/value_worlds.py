@@ -32,7 +32,6 @@ COLOURS = {"memlift": "#b5380f", "thompson": "#1f6fb8", "memrl": "#2a9d8f", "rag
 SOURCE = HERE / "results" / "value_worlds.json"
 RIVALS = ("memrl", "thompson", "rag")
 ARMS = ("memlift", *RIVALS, "oracle")
-BEFORE = "memlift before"  # rows of the rule until 27 November, among its own candidates; not run again
 _SAME = ("gate", "pool", "relevance", "margin")
 _STREAM = {"base": 0.2, "gain": 0.6, "loss": 0.15, "follows": "one"}
 # without advice little succeeds, and the first advice there is belongs to other tasks
@@ -169,9 +168,8 @@ def section(rows: list[dict[str, Any]]) -> list[str]:
         "",
         "**Late regret**: mean shortfall, in the last third, of the probability of success to what the best advice "
         "in the store would have given; lower is better, the oracle has 0. Differences are paired by seed, 95 % "
-        "bootstrap over seeds (bold: without 0). *Before*: `memlift`'s rule until 27 November, which was made in "
-        "worlds like these. Of the rule that ships `hazard` and whom a failure is blamed on were seen here, too "
-        "([memlift](../memlift.md)). Worlds that begin with *f* have an agent that follows the first advice it sees.",
+        "bootstrap over seeds (bold: without 0). `hazard` of `memlift`, and whom a failure is blamed on, were seen here, "
+        "too ([memlift](../memlift.md)). Worlds that begin with *f* have an agent that follows the first advice it sees.",
         "",
         "![Regret over time, mean of the seeds and one standard error](value-worlds.svg)",
         "",
@@ -244,10 +242,10 @@ def picture(rows: list[dict[str, Any]]) -> None:
 
 
 def _regret(rows: list[dict[str, Any]]) -> list[str]:
-    out = ["| world | what it asks | memlift | before | " + " | ".join(f"− {arm}" for arm in RIVALS) + " |"]
-    out.append("|---" * (4 + len(RIVALS)) + "|")
+    out = ["| world | what it asks | memlift | " + " | ".join(f"− {arm}" for arm in RIVALS) + " |"]
+    out.append("|---" * (3 + len(RIVALS)) + "|")
     for world, by_arm in _by_world(rows).items():
-        cells = [f"{np.mean(by_arm[arm]['late']):.3f}" if arm in by_arm else "–" for arm in ("memlift", BEFORE)]
+        cells = [f"{np.mean(by_arm['memlift']['late']):.3f}"]
         cells += [_paired(by_arm["memlift"]["late"], by_arm[arm]["late"]) for arm in RIVALS]
         out.append(f"| {world} | {WORLDS[world][0]} | " + " | ".join(cells) + " |")
     return out
