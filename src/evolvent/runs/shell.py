@@ -24,11 +24,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from evolvent.core.errors import ModelError
+from evolvent.core.errors import BadInput, ModelError
 from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.evaluate.live import Live, duration
+
+if TYPE_CHECKING:
+    import torch
 
 Phase = Literal["act", "step", "credit", "learn"]
 PHASES: tuple[Phase, ...] = ("act", "step", "credit", "learn")
@@ -205,6 +208,23 @@ def tell_fewer(live: Live, name: str, of: str, wanted: int, found: int) -> None:
     """Say that there are fewer tasks than asked for, where it is so."""
     if found < wanted:
         live.note(f"{name} has fewer {of} than the {wanted} asked for: {found}")
+
+
+def device(name: str) -> torch.device:
+    """The device of that name.
+
+    Raises:
+        BadInput: there is none.
+    """
+    import torch
+
+    try:
+        found = torch.device(name)
+    except RuntimeError as error:
+        raise BadInput("no such device", got=name, expected="cpu, cuda, cuda:1, …", where="--device") from error
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise BadInput("no GPU is at hand", got=name, expected="cpu", where="--device")
+    return found
 
 
 @contextmanager

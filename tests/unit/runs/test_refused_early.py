@@ -99,3 +99,10 @@ def test_what_learns_from_single_attempts_does_not(tmp_path, monkeypatch, algo):
     rule = {"rule": "step_return_to_go"} if algo == "policy_gradient" else {}
     with pytest.raises(Loads):
         evolvent.run(algo, quiet=True, out=tmp_path / "run", model="no-such-model", group=1, **rule)
+
+
+@pytest.mark.parametrize("system", ["ippo", "grpo"])
+def test_a_device_that_is_not_there_is_named(tmp_path, system):
+    with pytest.raises(BadInput, match=r"no such device\n  got: gpu[^?]*--device"):
+        evolvent.run(system, device="gpu", out=tmp_path / "run", quiet=True)
+    assert not (tmp_path / "run").exists()

@@ -10,6 +10,7 @@ from typing import Literal
 
 from evolvent.core.config import at_least, flat
 from evolvent.core.errors import BadInput, missing_extra
+from evolvent.runs.shell import device
 
 Way = Literal["word", "token", "sum", "trie"]
 """As ``models.language.acting.Way``; here without what that imports."""
@@ -204,8 +205,6 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
     Raises:
         BadInput: names the setting.
     """
-    import torch
-
     from evolvent.models.language.load import dtype_of
 
     plan = config.plan
@@ -238,9 +237,4 @@ def check(config: LanguageConfig, adapters: Sequence[str]) -> None:
     if plan.sampler == "vllm" and importlib.util.find_spec("vllm") is None:
         raise missing_extra("vllm", "vllm", "--sampler vllm")
     dtype_of(plan.dtype, "cpu")
-    try:
-        torch.device(plan.device)
-    except RuntimeError as error:
-        raise BadInput("no such device", got=plan.device, expected="cpu, cuda, cuda:1, …", where="--device") from error
-    if plan.device.startswith("cuda") and not torch.cuda.is_available():
-        raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
+    device(plan.device)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -88,16 +89,13 @@ def random_play(spec: str, tasks: Sequence[Task], seed: int, world: Callable[[En
     """``summarise`` of an attempt at each of ``tasks`` by chance: commands drawn uniformly; where any text is allowed,
     answers to other tasks, or none where tasks do not carry theirs. ``world``: as in ``AttemptSettings``.
     """
-    env = world(envs.load(spec))
-    try:
+    with closing(world(envs.load(spec))) as env:
         other = borrowed(tasks) if any("answer" in task.meta for task in tasks) else random_command
 
         def chance(turn: Turn, draws: np.random.Generator) -> str:
             return random_command(turn, draws) if turn.admissible else other(turn, draws)
 
         return summarise(play(env, tasks, chance, seed=seed))
-    finally:
-        env.close()
 
 
 def _mean(values: Sequence[float] | np.ndarray) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,8 @@ def play_copies(
         Metrics of each episode; as ``TeamPlayer.play``.
     """
     plan = config.plan
-    env = envs.load_team(spec, min(plan.eval_episodes, 32), step_s=plan.step_s)
-    waiting = Waiting(live, attempts(plan.eval_episodes), env.team.limit)
-    try:
+    with closing(envs.load_team(spec, min(plan.eval_episodes, 32), step_s=plan.step_s)) as env:
+        waiting = Waiting(live, attempts(plan.eval_episodes), env.team.limit)
         return player.play(
             env,
             episodes=plan.eval_episodes,
@@ -76,8 +76,6 @@ def play_copies(
             seed=seed_tree(config.seed, "eval"),
             watch=[waiting.watch, *watch],
         )
-    finally:
-        env.close()
 
 
 def attempts(count: int) -> str:

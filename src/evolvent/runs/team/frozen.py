@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from evolvent import envs
@@ -89,11 +90,8 @@ def evaluate_team(
 
 def team_of(spec: str, step_s: float = 0.0) -> TeamSpec:
     """The shape of the team of an environment, of which one copy is opened for it."""
-    env = envs.load_team(spec, 1, step_s=step_s)
-    try:
+    with closing(envs.load_team(spec, 1, step_s=step_s)) as env:
         return env.team
-    finally:
-        env.close()
 
 
 def _cells(result: Mapping[str, Any]) -> list[object]:

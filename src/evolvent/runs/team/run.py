@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
-from evolvent.runs.shell import Shell, threads
+from evolvent.runs.shell import Shell, device, threads
 from evolvent.runs.sources import pinned
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.config import TeamConfig
@@ -276,25 +276,22 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
     """
     plan = config.plan
     check_settings(config)
-    with on_device(config):
-        env = envs.load_team(pinned(folder, config.env), config.envs, workers=plan.workers, step_s=plan.step_s)
+    spec = pinned(folder, config.env)
+    with on_device(config), closing(envs.load_team(spec, config.envs, workers=plan.workers, step_s=plan.step_s)) as env:
+        run = TeamRun(config, env, folder, live, resume=resume)
+        between = plan.save_every * config.horizon
+        if env.team.limit > between and plan.save_every < run.shell.total:
+            raise BadInput(
+                "attempts would never end: the environments restart with every checkpoint",
+                got=f"{between} steps",
+                expected=f"at least the {env.team.limit} steps of an attempt",
+                where="--save-every x --horizon",
+            )
         try:
-            run = TeamRun(config, env, folder, live, resume=resume)
-            between = plan.save_every * config.horizon
-            if env.team.limit > between and plan.save_every < run.shell.total:
-                raise BadInput(
-                    "attempts would never end: the environments restart with every checkpoint",
-                    got=f"{between} steps",
-                    expected=f"at least the {env.team.limit} steps of an attempt",
-                    where="--save-every x --horizon",
-                )
-            try:
-                yield run
-            except EnvError:
-                run.rescue()
-                raise
-        finally:
-            env.close()
+            yield run
+        except EnvError:
+            run.rescue()
+            raise
 
 
 @contextmanager
@@ -304,11 +301,9 @@ def on_device(config: TeamConfig) -> Iterator[torch.device]:
     Raises:
         BadInput: there is no such device.
     """
-    plan = config.plan
-    if plan.device.startswith("cuda") and not torch.cuda.is_available():
-        raise BadInput("no GPU is at hand", got=plan.device, expected="cpu", where="--device")
-    with threads(plan.threads):
-        yield torch.device(plan.device)
+    found = device(config.plan.device)
+    with threads(config.plan.threads):
+        yield found
 
 
 def _described(result: dict[str, Any]) -> str:
