@@ -69,8 +69,10 @@ def pay(episode: Episode, attempt: Attempt, options: Options, decided: Sequence[
     own = _numbers({"reward": attempt.reward}, attempt)
     steps = [(event, node, paid) for event, node in decided if (paid := _of_step(event, options)) is not None]
     by_name, by_total = options.paying(scores), own.get("reward")
-    offers = (number(told.get("reward")), *((by_name, by_total) if options.reward else (by_total, by_name)))
-    reward = next((n for n in offers if n is not None), None)
+    offers = [by_name, by_total] if options.reward else [by_total]
+    if attempt.reward is None:  # one that is no number is not made up from another score
+        offers.append(by_name)
+    reward = next((n for n in (number(told.get("reward")), *offers) if n is not None), None)
     _say_unpaid(attempt, options, scores, reward, told="reward" in told)
     claims = [one for one in (told.get("success"), attempt.success) if one is not None]
     success = next((one for one in claims if isinstance(one, bool)), None)

@@ -6,6 +6,7 @@ A line is a trace, or an episode with the ``traces`` of its agents, as the packa
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -51,8 +52,7 @@ def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
 def _attempt(where: str, content: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
     task, agent = mapping(record.get("task")), word(mapping(record.get("agent")), "name")
     rewards = {name: mapping(one) for name, one in mapping(record.get("rewards")).items() if one is not None}
-    paid = [(number(one.get("score")), number(one.get("weight", 1.0))) for one in rewards.values()]
-    total = sum(score * weight for score, weight in paid if score is not None and weight is not None)
+    paid = [_product(number(one.get("score")), number(one.get("weight", 1.0))) for one in rewards.values()]
     stop = word(record, "stop_condition")
     errors = [word(one, "type") or "error" for one in mappings(record.get("errors"))]
     models = [word(one, "model") for one in mappings(record.get("calls")) if one.get("model")]
@@ -68,13 +68,18 @@ def _attempt(where: str, content: bytes, record: Mapping[str, Any], repairs: Rep
         env=word(task, "type"),
         policy=" ".join(text for text in (agent, *models[:1]) if text),
         scores={name: one.get("score", "none") for name, one in rewards.items()},
-        reward=total if paid and not any(None in one for one in paid) else None,
+        reward=sum(paid) if paid else None,
         limit="timeout" if record.get("is_timeout") else stop if stop.startswith("max_") else "",
         valid=not errors or bool(rewards),
         stop=errors[0] if errors else stop,
         fields=record,
         extra=rest(record, *_TRACE),
     )
+
+
+def _product(score: float | None, weight: float | None) -> float:
+    """What a score pays: no number, where it is none."""
+    return math.nan if score is None or weight is None else score * weight
 
 
 def _events(where: str, record: Mapping[str, Any], agent: str, repairs: Repairs) -> Iterator[Event]:
