@@ -232,7 +232,7 @@ def _heads(folder: RunFolder, episodes: Sequence[Episode]) -> tuple[str, str, Pa
     formats = dict.fromkeys(str(e.meta["source"]["format"]) for e in episodes)
     files: list[str] = (folder.summary() if folder.finished else {}).get("files") or manifest["config"]["files"]
     shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
-    return f"Credit: attempts imported from {', '.join(formats)}, {shown}", name, report
+    return f"Credit: attempts imported from {', '.join(formats)} ({shown})", name, report
 
 
 def _page(books: Sequence[Book], heads: tuple[str, str, Path], at: Path, top: int) -> str:

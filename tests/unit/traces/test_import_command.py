@@ -225,7 +225,7 @@ def test_the_page_calls_attempts_by_the_names_that_they_had(tmp_path, capsys):
     run("import", FIXTURES / "trial", "--out", out)
     run("credit", out, "--rule", "step_leave_one_out")
     page = (out / "credit.html").read_text()
-    assert "<h1>Credit: attempts imported from openai, atif, mine.jsonl, trial</h1>" in page
+    assert "<h1>Credit: attempts imported from openai, atif (mine.jsonl, trial)</h1>" in page
     made = [Episode.from_dict(row) for row in RunFolder.open(out).read_episodes()]
     assert all(name in page for name in ("monday 7 step 0", "monday 7b step 0", "mine.jsonl:3 step 0"))
     assert not any(e.id[:12] in page for e in made) and "seed" not in page
