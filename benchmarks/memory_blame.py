@@ -86,14 +86,15 @@ def world(planted: str, agent: str, budget: int) -> dict:
 def table(data: dict) -> str:
     """The table of the page."""
     lines = [
-        "| planted | success, with the harm | allowed | all named | something else | attempts | tokens |",
+        "| planted | success, harmed | allowed | all named | something else | attempts | tokens |",
         "|---|---|---|---|---|---|---|",
     ]
     for row in data["rows"]:
         good, bad = row["success"]
-        if row["planted"] != "none":
+        planted = row["planted"].replace("for itself", "alone")
+        if planted != "none":
             lines.append(
-                f"| {row['planted']} | {good:g}, {bad:g} | {row['budget']} | {share(row['named'], row['stores'])} | "
+                f"| {planted} | {good:g}, {bad:g} | {row['budget']} | {share(row['named'], row['stores'])} | "
                 f"{share(row['false'], row['stores'])} | {row['attempts']:.0f} | "
                 f"{row['tokens']:,.0f} |"
             )

@@ -30,6 +30,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent import FILE ... --out DIR            recorded attempts of another harness (--from atif, otel, openai, ...)
   evolvent check {{env,credit,advantage}} FILE    does yours keep its contract; is an advantage function biased
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
+  evolvent memory {{lift,blame,skills}} STORE      whether it helps; what caused an outcome; lessons as SKILL.md
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
   evolvent memory {{export,import,migrate,digest}} STORE   move it to a file or another database, verified
   evolvent memory learn DIR --store FILE        lessons from recorded attempts, under review until you restore them

@@ -42,6 +42,8 @@ def credit(
 ) -> None:
     """Credit of the recorded attempts of a run, computed by one or more credit rules, as a table and as a page.
 
+    Example: evolvent credit runs/demo --rule memlift
+
     Args:
         folder: run folder with episodes.jsonl, or of a team with rollout.json.
         rule: credit rules: names of `evolvent list credit`, file.py:assign or package.module:assign; settings may

@@ -37,6 +37,8 @@ Next:
 def demo(*, out: Path | None = None, open: bool = True, plain: bool = False) -> None:
     """Watch an agent learn from being corrected: 4 questions twice, 8 others before and after. No model, no download.
 
+    Example: evolvent demo --open
+
     Args:
         out: run folder; default runs/demo-TIME.
         open: open the report in a browser, where there is a screen.

@@ -22,6 +22,8 @@ def evaluate(
 ) -> None:
     """Evaluate a run on held-out tasks, without learning from them.
 
+    Example: evolvent eval runs/demo --episodes 20
+
     Args:
         folder: run folder.
         episodes: number of held-out tasks, or of episodes of a team; default: as in the run.
@@ -53,6 +55,8 @@ def evaluate(
 
 def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | None = None, plain: bool = False) -> None:
     """Compare runs; the first folder is the reference. A folder of run folders is one arm with several seeds.
+
+    Example: evolvent compare runs/memlift runs/no_memory --html compare.html
 
     Args:
         folders: run folders, or folders of run folders; HTML pages among them are ignored.

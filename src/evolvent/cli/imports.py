@@ -60,6 +60,8 @@ def imported(
 ) -> None:
     """Attempts that another harness recorded become a run folder for `credit`, `runs`, `export` and `memory learn`.
 
+    Example: evolvent import trials/ --from atif --out runs/imported
+
     Importing a file again adds nothing. What is mended or left out is counted in the table.
 
     Args:

@@ -18,6 +18,8 @@ _Tables = tuple[list[str], dict[str, list[list[object]]], list[str]]
 def list_what(what: Annotated[str, tyro.conf.Positional] = "start", *, plain: bool = False) -> None:
     """What to use for what you have; or all algorithms, environments, models, credit rules or searches.
 
+    Example: evolvent list algos
+
     Args:
         what: start, algos, envs, models, credit, search, or all of the last five.
         plain: plain text output even on a terminal.

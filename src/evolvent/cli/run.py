@@ -31,6 +31,8 @@ class RunOptions(Where):
 def main(arguments: list[str]) -> None:
     """Start, or continue, what the arguments after `evolvent run` ask for."""
     if not arguments or arguments[0].startswith("-"):
+        if arguments:
+            say(f"for example: {help.example('memlift', catalogue.defaults_of('memlift'))}\n")
         say("usage: evolvent run ALGO [--field value ...]; `evolvent run ALGO --help` shows the fields")
         for title, group in catalogue.by_kind(catalogue.brought("algos")[0]).items():
             say("\n".join([f"\n{title}", *(f"  {entry.name:16} {entry.summary}" for entry in group)]))

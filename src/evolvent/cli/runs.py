@@ -35,6 +35,8 @@ def index(
 ) -> None:
     """List the runs in a folder, and write one page about them.
 
+    Example: evolvent runs runs --html runs.html
+
     Args:
         folder: a folder of run folders; folders inside it are looked through, too.
         html: where to write the page; default: runs.html in the folder.

@@ -25,6 +25,8 @@ from evolvent.sandbox.result import Limits, NoSandbox
 def check(*, attempts: bool = False, json: Path | None = None, plain: bool = False) -> None:
     """What confines programs on this machine, tried out, and what does not and why.
 
+    Example: evolvent sandbox check
+
     Args:
         attempts: also run the whole suite of attempts to get out and to be judged right (minutes).
         json: also write what was found, with versions and machine, to this file.
@@ -136,6 +138,8 @@ def run(
     options: OmitArgPrefixes[Options] = Options(),
 ) -> None:
     """Run one program that nobody has read, and print what it did; exit code 1 where it did not end with 0.
+
+    Example: evolvent sandbox run unread.py
 
     Args:
         file: a Python program (.py) or a shell script (.sh). Its standard input is this command's, unless a terminal.

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import functools
 import io
+import re
 import shlex
+import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
+_EXAMPLE = re.compile(r"^ *Example: (.*)\n(?: *\n)?", re.MULTILINE)
+
 
 def parsed(command: Callable[..., Any] | Mapping[str, Callable[..., Any]], arguments: Sequence[str], prog: str) -> Any:
     """Call a command, or the one of several that the arguments name, with the rest of them.
+
+    Its help opens with the example in its docstring, a line ``Example: …``; that of several with the first one's.
 
     Raises:
         BadInput: arguments that it does not take.
     """
     import tyro
 
+    words = list(arguments)
+    if {"-h", "--help"} & set(words[: words.index("--")] if "--" in words else words):
+        _say_example(command if callable(command) else command.get(words[0], next(iter(command.values()))))
     with errors_reported(arguments, prog):  # while they are read alone: the command is called after it
         if callable(command):
             call: Any = tyro.cli(_later(command), args=list(arguments), prog=prog)
@@ -59,4 +68,11 @@ def _later(command: Callable[..., Any]) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         return functools.partial(command, *given, **named)
 
+    call.__doc__ = _EXAMPLE.sub("", command.__doc__ or "")  # it stands above
     return call
+
+
+def _say_example(command: Callable[..., Any]) -> None:
+    found = _EXAMPLE.search(command.__doc__ or "")
+    if found is not None:
+        sys.stdout.write(f"for example: {found[1]}\n\n")

@@ -40,6 +40,8 @@ def check(
     """Test whether an environment or a credit rule keeps its contract, or an advantage function of any trainer is
     biased; reports the first violation, or the smallest counterexample (exit status 1).
 
+    Example: evolvent check advantage my_rule.py:my_advantage --form verl
+
     Args:
         kind: env, credit or advantage.
         name: as for --env or --rule: a name, or file.py[:NAME], with options after it.

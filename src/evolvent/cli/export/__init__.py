@@ -20,7 +20,8 @@ def _main(arguments: list[str]) -> None:
     if named in ("-h", "--help"):
         said = {name: (inspect.getdoc(do) or "").split("\n")[0] for name, do in _FORMATS.items()}
         lines = (f"evolvent export {name:<9} DIR --out FILE   {what}\n" for name, what in said.items())
-        sys.stdout.write("".join(lines) + "Settings of one: evolvent export NAME --help; the rule: --rule NAME\n")
+        sys.stdout.write("for example: evolvent export verl runs/grpo --out batch.npz\n\n" + "".join(lines))
+        sys.stdout.write("Settings of one: evolvent export NAME --help; the rule: --rule NAME\n")
     elif named in _FORMATS:
         parsed(_FORMATS[named], arguments[1:], f"evolvent export {named}")
     else:

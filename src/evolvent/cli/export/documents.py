@@ -24,6 +24,8 @@ from evolvent.traces.atif import write_credit
 def atif(folder: Folder, *, rule: tuple[str, ...], out: Path, plain: bool = False) -> None:
     """The imported ATIF documents as they were, with the credit of each step under extra.evolvent.
 
+    Example: evolvent export atif runs/imported --rule step_leave_one_out --out trials/
+
     Args:
         rule: credit rules with their settings.
         out: folder for the documents.
@@ -63,6 +65,8 @@ def atif(folder: Folder, *, rule: tuple[str, ...], out: Path, plain: bool = Fals
 
 def verifiers(folder: Folder, export: Asked) -> None:
     """Attempts as a traces.jsonl of verifiers 0.4, a trace an agent, with the advantage of every sampled token.
+
+    Example: evolvent export verifiers runs/grpo --rule step_leave_one_out --out traces.jsonl
 
     Credit by decision stands in info.evolvent of each trace, for those without token ids too.
     """

@@ -22,6 +22,8 @@ _WHERE = "evolvent export pairs"
 def pairs(folder: Folder, *, out: Path, model: str = "", plain: bool = False) -> None:
     """Siblings of recorded trees as JSON lines of prompt, chosen and rejected, the form that trainers of DPO read.
 
+    Example: evolvent export pairs runs/search --out pairs.jsonl
+
     A pair is the best and the worst decision made in one state, by what attempts earned that made them: a run of a
     search, or another whose attempts share beginnings, with a model in torch.
 

@@ -15,7 +15,10 @@ from evolvent.core.errors import BadInput
 
 
 def jsonl(folder: Folder, export: Asked) -> None:
-    """Every decision with its context and its credit, a JSON line each; credit that a rule did not give is null."""
+    """Every decision with its context and its credit, a JSON line each; credit that a rule did not give is null.
+
+    Example: evolvent export jsonl runs/imported --rule step_leave_one_out --out decisions.jsonl
+    """
     rows: list[dict[str, Any]] = []
     for episode, step, credit, context, text in _decisions(credited(folder, export, "jsonl"), export.agent):
         row = {"episode": episode.id, "step": step, "agent": episode.agents_T[step], "task": episode.task_id}
@@ -26,6 +29,8 @@ def jsonl(folder: Folder, export: Asked) -> None:
 
 def trl(folder: Folder, export: Asked) -> None:
     """Decisions with credit as rows of prompt and completion, with columns advantage, label and reward.
+
+    Example: evolvent export trl runs/imported --rule step_leave_one_out --out rows.jsonl
 
     No trainer of TRL that we know reads an advantage: it is for a loss of yours, for weights or a filter. label (the
     advantage is positive) is what KTO reads.
@@ -41,6 +46,8 @@ def trl(folder: Folder, export: Asked) -> None:
 
 def tinker(folder: Folder, export: Asked, *, cross_entropy: bool = False) -> None:
     """Conversations as tokens, targets, log-probabilities and advantages, shifted as Tinker's Datum wants them.
+
+    Example: evolvent export tinker runs/grpo --rule step_leave_one_out --out data.jsonl
 
     Args:
         cross_entropy: write weights (the advantages) instead, where log-probabilities are not known.

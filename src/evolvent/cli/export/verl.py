@@ -10,7 +10,10 @@ from evolvent.core.errors import missing_extra
 
 
 def verl(folder: Folder, export: Asked) -> None:
-    """Recorded attempts with the advantage of every token, as the content of a verl.DataProto (docs/verl.md)."""
+    """Recorded attempts with the advantage of every token, as the content of a verl.DataProto (docs/verl.md).
+
+    Example: evolvent export verl runs/grpo --out batch.npz
+    """
     found = credited(folder, export, "verl", tokens=True)
     manifest = found.folder.manifest()
     config: dict[str, Any] = manifest["config"]

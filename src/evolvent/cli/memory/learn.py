@@ -33,6 +33,8 @@ def learn(
 ) -> None:
     """Write lessons from recorded attempts into a memory: the task, what was done, what came of it. Twice is once.
 
+    Example: evolvent memory learn runs/imported --store agent.db
+
     They are under review: out of recall (quarantined) until `evolvent memory restore STORE ID…`.
 
     Args:

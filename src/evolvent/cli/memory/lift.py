@@ -34,6 +34,8 @@ def lift(
 ) -> None:
     """Whether a memory helps, from attempts that chance held out (Memory(holdout=True)), with an interval.
 
+    Example: evolvent memory lift agent.db --by week --html lift.html
+
     Args:
         objective: name of the outcome that is compared.
         since: only recalls from then on (2026-11-20, 2026-11-20T18:30).

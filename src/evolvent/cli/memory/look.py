@@ -80,6 +80,8 @@ def audit(
 ) -> None:
     """Health of a memory: which memories are most and least valuable, harmful, duplicate, untrusted or never used.
 
+    Example: evolvent memory audit agent.db --html audit.html
+
     Args:
         html: also write a page with values over time, provenance and usage to this file.
         top: rows in each table.
@@ -116,6 +118,8 @@ def search(
 ) -> None:
     """What a memory would show for a task, best first. Nothing is written and nobody is credited.
 
+    Example: evolvent memory search agent.db "reset the router" --k 5
+
     Args:
         task: what an agent would be asked.
         k: at most this many.
@@ -145,6 +149,8 @@ def list_(
 ) -> None:
     """The memories of a store, page by page.
 
+    Example: evolvent memory list agent.db --limit 20
+
     Args:
         order: oldest or newest first, by created (when it was experienced), value or number of outcomes.
     """
@@ -164,7 +170,10 @@ def list_(
 
 
 def count_(store: Where, *, which: OmitArgPrefixes[Which] = Which(), scope: Scope = "default") -> None:
-    """How many memories a store has."""
+    """How many memories a store has.
+
+    Example: evolvent memory count agent.db --status quarantined
+    """
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
         live.note(str(memory.count(**which.given())))
 
@@ -181,6 +190,8 @@ def receipts(
     json: Json = False,
 ) -> None:
     """The recalls of a store, oldest first, page by page: what was asked and shown, and whether there is an outcome.
+
+    Example: evolvent memory receipts agent.db --open
 
     Args:
         open: only those without an outcome.
@@ -209,6 +220,8 @@ def receipts(
 def find(store: Where, text: Annotated[str, Positional], *, scope: Scope = "default", json: Json = False) -> None:
     """Every trace of a text: in memories, tasks, actions, names of jobs, the log, and what is kept beside them.
 
+    Example: evolvent memory find agent.db "anna@example.org"
+
     Args:
         text: in whatever case and with whatever spaces it is written there.
     """
@@ -229,6 +242,8 @@ def explain(
     json: Json = False,
 ) -> None:
     """How a memory (m3) got its value, or what a recall (receipt r7) retrieved and why: every outcome and change.
+
+    Example: evolvent memory explain agent.db m3
 
     Args:
         subject: id of a memory, or of the receipt of a recall; of what is kept elsewhere its id there.
@@ -253,6 +268,8 @@ def explain(
 
 def verify(store: Where, *, embed: bool = False) -> None:
     """Check the integrity of a store: hashes, vectors, values against logged events. Exit code 2 if a check fails.
+
+    Example: evolvent memory verify agent.db
 
     Args:
         embed: also embed every key again and compare (slow; needs the embedding model).

@@ -36,6 +36,8 @@ class Act:
 def rollback(store: Where, *, to: str, act: OmitArgPrefixes[Act] = Act()) -> None:
     """Return to the state at a recall or a time: archive later memories, and ignore later value updates.
 
+    Example: evolvent memory rollback agent.db --to r12 --dry-run
+
     A time just before a rollback undoes that rollback.
 
     Args:
@@ -57,6 +59,8 @@ def revise(
     act: OmitArgPrefixes[Act] = Act(),
 ) -> None:
     """Replace the outcome of a settled recall, for instance of a merge that was reverted; credit is given again.
+
+    Example: evolvent memory revise agent.db r12 --reward 0 --reason "the merge was reverted"
 
     What is not given (source, weight, what was done) is as it was reported before.
 
@@ -82,6 +86,8 @@ def revise(
 def quarantine(store: Where, ids: Ids, *, descendants: bool = True, act: OmitArgPrefixes[Act] = Act()) -> None:
     """Exclude untrusted memories from recall, with the memories written under their influence.
 
+    Example: evolvent memory quarantine agent.db m3 m7 --reason "from a spoofed page"
+
     Args:
         descendants: also quarantine memories written while these were shown, their descendants and later versions.
     """
@@ -92,6 +98,8 @@ def quarantine(store: Where, ids: Ids, *, descendants: bool = True, act: OmitArg
 
 def restore(store: Where, ids: Ids, *, descendants: bool = False, act: OmitArgPrefixes[Act] = Act()) -> None:
     """Include memories in recall again, whatever excluded them.
+
+    Example: evolvent memory restore agent.db m3
 
     Args:
         descendants: also restore memories derived from them.
@@ -112,6 +120,8 @@ def compact(
     json: Json = False,
 ) -> None:
     """Remove rows that are no longer needed, for good, and shrink the store.
+
+    Example: evolvent memory compact agent.db --keep 1000 --dry-run
 
     Args:
         keep: number of newest receipts that keep their unselected candidates.
@@ -135,6 +145,8 @@ def update(
 ) -> None:
     """Say a memory better: a new version, which goes on with the value and the statistics of the old one.
 
+    Example: evolvent memory update agent.db m3 --body "hold the button for ten seconds"
+
     Args:
         body: what to show; default: as it is.
         key: when it applies; default: as it is.
@@ -154,6 +166,8 @@ def erase(
 ) -> None:
     """Erase what memories, receipts or lines of the log said, for good; numbers, date and reason stay.
 
+    Example: evolvent memory erase agent.db --find "anna@example.org" --dry-run
+
     Args:
         ids: ids of memories (m3), receipts (r7) or lines of the log (a2).
         find: every trace of this text, as `evolvent memory find` lists them.
@@ -170,6 +184,8 @@ def erase(
 
 def drop_scope(store: Where, name: Annotated[str, Positional], *, yes: bool = False, reason: Reason = _REASON) -> None:
     """Erase a scope with everything in it, for good.
+
+    Example: evolvent memory drop-scope agent.db old-customer --yes
 
     Args:
         name: the scope.

@@ -33,6 +33,8 @@ def export(
 ) -> None:
     """Export a memory with its whole history as JSON lines, for `import`; or only a readable list of its memories.
 
+    Example: evolvent memory export agent.db --out agent.jsonl
+
     Args:
         out: file to write; default: standard output.
         items: only the memories, one JSON object per line with key, body and value; cannot be imported.
@@ -57,6 +59,8 @@ def export(
 def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional], *, dry_run: bool = False) -> None:
     """Import an export into a new or empty store. It is verified by its digest; on an error nothing is written.
 
+    Example: evolvent memory import new.db agent.jsonl --dry-run
+
     Args:
         store: memory to create (file, or postgresql://…).
         file: file written by `export`.
@@ -69,6 +73,8 @@ def import_(store: Annotated[str, Positional], file: Annotated[Path, Positional]
 
 def migrate(source: Annotated[str, Positional], target: Annotated[str, Positional], *, dry_run: bool = False) -> None:
     """Copy a memory to a new file or database (postgresql://…). Verified by its digest; on an error nothing is written.
+
+    Example: evolvent memory migrate agent.db postgresql://localhost/agent
 
     Args:
         source: memory to copy; it is not changed.
@@ -84,6 +90,8 @@ def migrate(source: Annotated[str, Positional], target: Annotated[str, Positiona
 def reembed(store: Where, *, embedder: str) -> None:
     """Change the embedder of a memory. It can be stopped and started again, and stays usable meanwhile.
 
+    Example: evolvent memory reembed agent.db --embedder hash:256
+
     Args:
         embedder: name of the new embedder (all-MiniLM-L6-v2, a sentence-transformers model, openai:MODEL@URL).
     """
@@ -97,7 +105,10 @@ def reembed(store: Where, *, embedder: str) -> None:
 
 
 def digest(store: Where) -> None:
-    """SHA-256 of a memory's export: equal for equal memories, whatever the database."""
+    """SHA-256 of a memory's export: equal for equal memories, whatever the database.
+
+    Example: evolvent memory digest agent.db
+    """
     from evolvent.memory.maintenance import transfer
 
     with closing(_existing(store)) as opened, Live(plain=True) as live:
