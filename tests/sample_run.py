@@ -63,7 +63,7 @@ def sample_run(path: Path, *, algo="memlift", seed=0, passes=3, tasks=24, skill=
                     episode.recall(
                         f"r{step}", [f"m{i % 9 + 1}", f"m{i % 4 + 11}"], omitted=["m30"] if i % 7 == 0 else []
                     )
-                episode.act(action + nasty)
+                episode.act((action if ok else "SELECT COUNT(*) FROM flights") + nasty)
                 episode.end(terminated=True, success=bool(ok))
                 folder.log(
                     step,

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evolvent.core.errors import BadInput
 from evolvent.formulas.effect import Estimate, Row, estimate, information_needed, named
 
 
@@ -135,3 +136,27 @@ def test_evidence_stays_finite(n):
 def test_an_e_value_has_no_step_where_its_formula_changes():
     near = [estimate(log([(1, 1)] * n + [(0, 0)] * n, 0.5)).e_harm for n in range(3740, 3770)]
     assert near == sorted(near, reverse=True) and max(near) / min(near) < 1.02
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row(True, -0.5, 1.0),
+        Row(True, 1.5, 1.0),
+        Row(True, float("nan"), 1.0),
+        Row(True, 0.5, 2.0),
+        Row(True, 0.5, float("nan")),
+        Row(True, 0.5, 1.0, 0.0),
+        Row(True, 0.5, 1.0, -1.0),
+        Row(True, 0.5, 1.0, 5.0),
+    ],
+)
+def test_what_is_no_outcome_is_refused(row):
+    with pytest.raises(BadInput, match="chance"):
+        estimate([*[Row(False, 0.5, 0.0)] * 10, row])
+
+
+def test_what_chance_did_not_decide_says_nothing():
+    sure = [Row(True, 1.0, 1.0), Row(False, 0.0, 0.0)]
+    rows = [Row(i % 2 == 0, 0.5, float(i % 3 == 0)) for i in range(30)]
+    assert estimate([*rows, *sure * 20]) == estimate(rows) and estimate(sure * 20).lift is None

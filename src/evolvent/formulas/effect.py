@@ -15,6 +15,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from evolvent.core.errors import BadInput
+
 # variance of the mixture, in outcomes: also a floor while all outcomes were equal
 ETA = 3.0
 # outcomes in each arm before anything is said: the interval is asymptotic
@@ -89,7 +91,11 @@ def estimate(rows: Iterable[Row], alpha: float = 0.05) -> Estimate:
     Args:
         rows: outcomes, oldest first.
         alpha: probability with which the interval ever leaves out the truth.
+
+    Raises:
+        BadInput: a probability or an outcome outside 0..1, a weight of 0 or above 1, or one that is no number.
     """
+    rows = list(map(_checked, rows))
     rows = [row for row in rows if 0.0 < row.probability < 1.0]
     arms: tuple[list[tuple[float, Row]], ...] = ([], [])
     for row in rows:
@@ -133,6 +139,17 @@ def estimate(rows: Iterable[Row], alpha: float = 0.05) -> Estimate:
         e_help=e_value(lift * total, v),
         e_harm=e_value(-lift * total, v),
     )
+
+
+def _checked(row: Row) -> Row:
+    if not (0.0 <= row.probability <= 1.0 and 0.0 <= row.outcome <= 1.0 and 0.0 < row.weight <= 1.0):
+        raise BadInput(
+            "not an outcome where chance decided",
+            got=row[:4],
+            expected="a probability of 0..1, an outcome of 0..1, and a weight above 0, at most 1",
+            where="formulas.effect.estimate",
+        )
+    return row
 
 
 def half_width(variance: float, alpha: float = 0.05) -> float:

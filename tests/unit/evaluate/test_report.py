@@ -73,6 +73,8 @@ def test_every_part_is_there(page):
         "held-out success after learning",
         "95 % interval",
         "exact McNemar p",
+        "One task, before and after",
+        "before learning, wrong",
         "Success while learning",
         "Phases",
         "Passes over the tasks",

@@ -170,7 +170,9 @@ def test_every_kind_of_run_has_a_verdict(tmp_path):
         said = of_run(opened.manifest(), page_of(opened), path)
         assert said.sentence.startswith(starts[kind]), said.sentence
         page = write_report(path).read_text(encoding="utf-8")
-        assert page.index("<h1>") < page.index(said.sentence) < page.index("<section>")
+        figures, links = (page.index(f'class="{name}') for name in ("hero", "links"))
+        assert page.index("<h1>") < figures < page.index(said.sentence) < links < page.index("<section>")
+        assert page.count('class="hero"') == 1
 
 
 def test_the_control_is_not_compared_with_itself():

@@ -34,6 +34,7 @@ def test_outcomes_without_a_counterpart_do_not_enter_the_effect():
         for _ in range(10):
             _settled(memory, "task", 1.0, 1.0, True)  # best of its pool: it was sure to be shown
         _settled(memory, "task", 0.0, 0.0, False)  # withheld for certain
+        _settled(memory, "task", 0.0, 1.0, False)  # and what no recall writes: left out although sure to be shown
         after = memory.explain(a).to_dict()["values"][0]
         assert after["effect"] == before["effect"], "outcomes without a counterpart changed the effect"
         assert after["n"] == 14 and after["q"] > before["q"], "they still count for the value"

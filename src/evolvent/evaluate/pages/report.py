@@ -9,7 +9,7 @@ from typing import Any
 
 from evolvent.core.config import flat
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.blocks import Credit, Frame, Page, Tree
+from evolvent.evaluate.blocks import Credit, Frame, Headline, Page, Tree
 from evolvent.evaluate.live import duration
 from evolvent.evaluate.pages.draw import draw
 from evolvent.evaluate.pages.page import fold, page, section, table, text
@@ -24,7 +24,10 @@ def report(run: RunFolder, own_page: Page) -> str:
     manifest, folder = run.manifest(), Path(run.path)
     summary = run.summary() if run.finished else {}
     verdict = of_run(manifest, own_page, folder, ended=run.finished, step=max(0, run.step))
-    top = verdict_block(verdict) + _links(folder, manifest)
+    # the large figures first: what is said of them, p-values and links come after
+    figures = [block for block in own_page.blocks if isinstance(block, Headline)][:1]
+    rest = [block for block in own_page.blocks if block not in figures]
+    top = draw(figures, folder) + verdict_block(verdict)
     trees, credit = own_page.of(Tree), own_page.of(Credit)
     inside = [one for tree in trees for node in tree.nodes for one in node.inside]
     frames = bool(own_page.of(Frame)) or any(isinstance(one, Frame) for one in inside)  # pages beside it are shown
@@ -32,8 +35,8 @@ def report(run: RunFolder, own_page: Page) -> str:
     return page(
         _title(manifest),
         [
-            _head(manifest, summary, own_page, top),
-            draw(own_page.blocks, folder),
+            _head(manifest, summary, own_page, top, _links(folder, manifest)),
+            draw(rest, folder),
             section("Configuration", _configuration(manifest)),
             _foot(manifest, own_page.reading),
         ],
@@ -47,8 +50,8 @@ def _title(manifest: Mapping[str, Any]) -> str:
     return f"{manifest['algo']} on {manifest['env']}" if manifest.get("env") else str(manifest["algo"])
 
 
-def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], own_page: Page, top: str) -> str:
-    """Title, what the run came to, what it was in one line, its command."""
+def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], own_page: Page, top: str, links: str) -> str:
+    """Title, what the run came to, what it was in one line, its command, ways on."""
     facts = [*own_page.facts]
     if summary.get("seconds") is not None:
         facts.append(duration(summary["seconds"]))
@@ -59,7 +62,8 @@ def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], own_page: Pag
     line = " · ".join(text(fact) for fact in facts if fact)
     command = f'<p class="small"><code>{text(manifest.get("command", ""))}</code></p>'
     kind = f'<p class="soft small">{text(own_page.kind)}</p>' if own_page.kind else ""
-    return f'<header>{kind}<h1>{text(_title(manifest))}</h1>{state}{top}<p class="soft">{line}</p>{command}</header>'
+    title = f"{kind}<h1>{text(_title(manifest))}</h1>"
+    return f'<header>{title}{state}{top}<p class="soft">{line}</p>{command}{links}</header>'
 
 
 def verdict_block(verdict: Verdict) -> str:

@@ -227,7 +227,7 @@ def credit(config: Config, settled: Settled) -> list[Change]:
         elif dropped:
             if ipw:
                 made.append(Change(m, "omitted", v.q, v.q, r, weight=0.0, ipw=ipw))
-        elif propensity > 0.0:
+        elif ipw:
             # left out by chance; what was withheld for certain has no counterpart to be compared with
             ipw = 1.0 / (1.0 - propensity)
             made.append(Change(m, "omitted", v.q, v.q, r, ipw=ipw))

@@ -20,6 +20,7 @@ from evolvent.evaluate.blocks import (
     Line,
     Number,
     Outcomes,
+    Pair,
     Section,
     Table,
     Text,
@@ -193,6 +194,19 @@ def pass_table(rows: Sequence[Row]) -> list[Block]:
         lines.append((*cells, _mean(members, "shown"), last.get("bank"), last.get("coverage")))
     columns = ("pass", "tasks", "success [95 %]", "first encounters", "repeats", "shown a task", "memories", "coverage")
     return [Table(columns, tuple(lines), left=(), said=True)] if lines else []
+
+
+def example(rows: Sequence[Row], attempts: Mapping[int, Seen]) -> list[Block]:
+    """One held-out task that was wrong before learning and right after it, with what was done both times."""
+    groups = series.phases(rows)
+    wrong = {row["task"]: row for row in groups.get("before", []) if not row["success"]}
+    for row in groups.get("after", []):
+        if row["success"] and row["task"] in wrong:
+            (_, question, before, _), (_, _, after, _) = (_attempt(one, attempts) for one in (wrong[row["task"]], row))
+            if before and after:
+                names = ("before learning, wrong", "after it, right")
+                return [Section("One task, before and after", (Text((question,)), Pair(names, (before, after))))]
+    return []
 
 
 def every_task(rows: Sequence[Row], attempts: Mapping[int, Seen]) -> list[Block]:

@@ -25,8 +25,10 @@ def account(folder: RunFolder) -> Page:
     attempts = series.valid(rows)
     last = attempts[-1:] and [r for r in attempts if all(r.get(k) == attempts[-1].get(k) for k in ("phase", "pass"))]
     score, beside = tasks.scored(summary, series.rate("success so far", last))
+    seen = tasks.seen(folder.read_episodes())
     body: list[Block] = [
         *([Headline((score, *beside))] if score and summary else []),
+        *tasks.example(attempts, seen),
         *tasks.comparisons(attempts),
         tasks.outcomes(tasks.final(attempts)),
         *tasks.pictures(attempts),
@@ -35,7 +37,7 @@ def account(folder: RunFolder) -> Page:
         *tasks.broken(rows),
         *memories.valuable(summary),
         *memories.health(summary),
-        *section("Every task", tasks.every_task(attempts, tasks.seen(folder.read_episodes()))),
+        *section("Every task", tasks.every_task(attempts, seen)),
     ]
     shown = facts(manifest, summary, count(len(attempts), "attempt"))
     return Page("", tuple(body), score, shown, hint=_hint(manifest, summary), reading=_READING)
