@@ -34,7 +34,7 @@ def here(tmp_path, monkeypatch):
         ("credit photos --rule step_leave_one_out", "not a run folder"),
         ("runs nowhere", "no such folder"),
         ("memory explain nowhere m1", "there is no memory"),
-        ("memory explain many/a nothing", "not an id\n  got: nothing\n  expected: m3 (a memory) or r7"),
+        ("memory explain many/a nothing", "there is no memory\n  got: many/a"),
         ("demo --out photos/../my.py", "not a folder"),
     ],
 )

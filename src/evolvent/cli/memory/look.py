@@ -250,18 +250,16 @@ def explain(
     """
     from evolvent.memory.external import sequences
 
-    with closing(open_memory(store, scope)) as memory:
-        known = re.fullmatch(r"[mr]\d+", subject) or sequences(memory.bank.store, memory.bank.scope_id, subject)
-    if not known:
-        do = f"evolvent memory audit {shlex.quote(store)} names them"
-        raise BadInput(
-            "not an id",
-            got=subject,
-            expected="m3 (a memory) or r7 (the receipt of a recall)",
-            where="evolvent memory explain",
-            do=do,
-        )
     with closing(open_memory(store, scope)) as memory, Live(plain=True) as live:
+        if not (re.fullmatch(r"[mr]\d+", subject) or sequences(memory.bank.store, memory.bank.scope_id, subject)):
+            do = f"evolvent memory audit {shlex.quote(store)} names them"
+            raise BadInput(
+                "not an id",
+                got=subject,
+                expected="m3 (a memory) or r7 (the receipt of a recall)",
+                where="evolvent memory explain",
+                do=do,
+            )
         found = memory.explain(subject)
         live.note(dump(found.to_dict(), indent=2) if json else str(found))
 
