@@ -122,9 +122,10 @@ def _analyst(rows: Sequence[dict[str, Any]]) -> str:
         "Does a memory that learns what its notes are worth help a frozen 1.5B model to answer questions in SQL better "
         "than one that shows the most similar notes? Where two corrections in five are wrong, `memlift` answers "
         f"{_rate(rows, 'wrong0.4', 'memlift')} of the held-out questions, similarity alone "
-        f"{_rate(rows, 'wrong0.4', 'rag')} (difference {_gap(rows, 'wrong0.4', 'memlift')}): the default is "
-        "not shown to add anything to similarity here. Its earlier rule, whose rows stand for the other worlds (†), "
-        "was 20 points ahead there and behind similarity in worlds drawn at random. No memory answers "
+        f"{_rate(rows, 'wrong0.4', 'rag')} (difference {_gap(rows, 'wrong0.4', 'memlift')}), MemRL "
+        f"{_rate(rows, 'wrong0.4', 'memrl')}. Other rows of `memlift` (†) are of an earlier rule, which was behind "
+        "similarity in worlds drawn at random. One of the five seeds was looked at while the rule was made. No memory "
+        "answers "
         f"{_rate(rows, 'wrong0', 'none')}. Questions in free wording, or other models and databases, have few seeds."
     )
 
