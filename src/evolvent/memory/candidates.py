@@ -27,11 +27,12 @@ PAST = 16  # outcomes of a memory that a rule is given: older ones are forgotten
 # the newest outcomes of each memory, newest first (a revision is as new as it is), and how relevant it was there; NULL:
 # as a version of it under another key, or by another embedder. Without a value there is no outcome to look for
 _PAST = (
-    f"SELECT m.seq, i.sim, e.reward, e.weight FROM memory m JOIN value v ON v.memory_id = {OF_VALUE} "
+    "SELECT m.seq, i.sim, e.reward, e.weight, o.action_hash IS NOT NULL "
+    f"FROM memory m JOIN value v ON v.memory_id = {OF_VALUE} "
     "AND v.objective = ? AND v.stage = ? JOIN value_event e ON e.seq IN (SELECT p.seq FROM value_event p "
     "WHERE p.memory_id = v.memory_id AND p.rule = 'shown' AND p.objective = v.objective AND p.stage = v.stage "
     f"AND {events.COUNTS.replace('e.seq', 'p.seq')} ORDER BY p.seq DESC LIMIT {PAST}) "
-    "JOIN recall r ON r.seq = e.recall_id "
+    "JOIN recall r ON r.seq = e.recall_id JOIN outcome o ON o.outcome_id = e.outcome_id "
     "LEFT JOIN recall_item i ON i.recall_id = r.seq AND r.audit_seq >= (SELECT coalesce(max(a.seq), 0) FROM audit a "
     "WHERE a.target = '*' AND a.verb = 'reembed') AND i.memory_id IN (SELECT e.memory_id UNION ALL SELECT u.child "
     "FROM provenance u WHERE u.parent = e.memory_id AND u.relation = 'updated') AND EXISTS "
@@ -285,8 +286,8 @@ class Records:
         """The newest outcomes of each memory; those of another version of it count as if they were from here."""
         here = dict(zip(self.seqs, relevance_N.tolist(), strict=True))
         past: dict[int, list[Past]] = defaultdict(list)
-        for seq, there, reward, weight in self._past:
-            past[seq].append(Past(here[seq] if there is None else there, reward, weight))
+        for seq, there, reward, weight, told in self._past:
+            past[seq].append(Past(here[seq] if there is None else there, reward, weight, bool(told)))
         return past
 
 

@@ -248,11 +248,15 @@ class Pairs(NamedTuple):
 
 
 class Past(NamedTuple):
-    """An outcome of a memory: how relevant it was to the task there, the reward, and for how much of it it answers."""
+    """An outcome of a memory: how relevant it was to the task there, the reward, and for how much of it it answers.
+
+    ``told``: what the agent did was told, so that the weight is by use.
+    """
 
     relevance: float
     reward: float
     weight: float
+    told: bool = False
 
 
 class Candidates(NamedTuple):

@@ -100,19 +100,20 @@ def test_an_answer_that_failed_is_not_shown_beside_another_to_the_same_question(
     def best(keys, outcomes, k=2):
         return memlift.rank(CONFIG, pool_of(near, {1: outcomes}, span, under(*keys, q=hi), k=k)).best
 
-    failed = [Past(1.0, lo, weight)]
+    failed = [Past(1.0, lo, weight, True)]
     assert best("aab", failed) == [1, 2]
     assert memlift.rank(CONFIG, pool_of((0.9, 0.9, 0.88), {1: failed}, span, under(*"aab", q=hi))).best == [1, 2]
     assert best("abb", failed, k=3) == [1, 2, 0], "under other keys"
     assert best(("", "", ""), failed, k=3) == [1, 2, 0], "no keys are known"
-    assert best("aab", [Past(1.0, hi, weight)], k=3) == [1, 0, 2], "it succeeded"
-    assert set(best("aab", [Past(0.2, lo, weight)], k=3)) == {0, 1, 2}, "it failed at other tasks"
+    assert best("aab", [Past(1.0, hi, weight, True)], k=3) == [1, 0, 2], "it succeeded"
+    assert best("aab", [Past(1.0, lo, weight)], k=3) == [1, 2, 0], "what the agent did is not told"
+    assert set(best("aab", [Past(0.2, lo, weight, True)], k=3)) == {0, 1, 2}, "it failed at other tasks"
 
 
 def test_a_failed_answer_comes_back_when_its_rival_fails_more():
-    history = {1: [Past(1.0, 0.0, 1.0)]}
+    history = {1: [Past(1.0, 0.0, 1.0, True)]}
     assert memlift.rank(CONFIG, pool_of((1.0, 1.0), history, rows=under("a", "a"))).best == [1]
-    history[2] = [Past(1.0, 0.0, 1.0)] * 2
+    history[2] = [Past(1.0, 0.0, 1.0, True)] * 2
     assert memlift.rank(CONFIG, pool_of((1.0, 1.0), history, rows=under("a", "a"))).best[0] == 0
 
 
@@ -127,6 +128,19 @@ def test_a_correction_stands_alone_at_its_question_and_explain_says_why(memory):
     assert f"not selected: {right} under its key promises more" in str(memory.explain(recall))
     memory.settle(recall, 1.0, action="SELECT net")
     assert wrong not in memory.recall("own question", k=3).ids
+
+
+@pytest.mark.parametrize("facts", [2, 5])
+def test_facts_that_are_read_together_stay_whatever_comes_of_it(facts):
+    """Under one key, written one after the other; outcomes are chance, and what the agent did is not told."""
+    chance = np.random.default_rng(facts)
+    with Memory(embedder="hash") as memory:
+        for i in range(facts):
+            memory.remember("user preferences", f"fact {i}: likes {i}", merge=None)
+            memory.settle(memory.recall("user preferences", k=5), 0.0)
+        for _ in range(20):
+            memory.settle(memory.recall("user preferences", k=5), float(chance.random() < 0.8))
+        assert len(memory.recall("user preferences", k=5).items) == facts
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.3, 0.6])

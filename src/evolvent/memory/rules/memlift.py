@@ -11,9 +11,9 @@ where the task there was another one (``s_j``: its cosine to that task), the les
 place of its source's. Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for
 ``r`` outcomes and was another one before; before the j-th it may have changed with probability ``w_j hazard``, so that
 failures of others do not look like a change of its own. The k that promise most are shown, of equals the nearest, then
-the newest; what promises less than ``hide`` of the best is not. Of two answers to one question, one that failed there
-is not shown where the other promises more (less than ``outdone`` of it): a model that reads both takes either, or makes
-a third of them.
+the newest; what promises less than ``hide`` of the best is not. Of two answers to one question (a key), one that was
+used there and only failed is not shown where the other promises more (it less than ``outdone`` of that): a model that
+reads both takes either, or makes a third of them.
 
 ``w`` is the share of the action that it explains and none that is more like the action, if that is known (what was used
 behind the first answers for half of a failure), else 1 for the first in the prompt and ½ for the others; and of those
@@ -70,8 +70,8 @@ class Config(Policy):
     hide: float = 0.2
     """What promises less than this share of the best is not shown."""
     outdone: float = 0.8
-    """What has failed at the task of its key, and promises there less than this share of another under the key, is not
-    shown."""
+    """What was used at the task of its key and only failed, and promises there less than this share of another under
+    the key, is not shown."""
     strength: float = 4.0
     """Weight of a start at ``q_init`` beside the track record of a source, as a number of tried memories, and of that
     beside a memory's own outcomes, as a number of them."""
@@ -131,7 +131,11 @@ def rank(config: Config, pool: Candidates) -> Ranking:
 
 
 def _outdone(config: Config, pool: Candidates) -> set[int]:
-    """Rows that failed at the task of their own key, where another row under that key promises more."""
+    """Rows that were used at the task of their own key and only failed, where another under that key promises more.
+
+    The other must not have failed there, too, and what the agent did must have been told: what was read together says
+    little about either.
+    """
     under: dict[str, list[int]] = {}
     for i, row in enumerate(pool.rows):
         under.setdefault(row.key, []).append(i)
@@ -140,18 +144,20 @@ def _outdone(config: Config, pool: Candidates) -> set[int]:
         if not key or len(rows) < 2:
             continue
         at_key = {i: _promise(config, pool, i, 1.0, 1.0) for i in rows}
-        best = max(at_key.values())
-        found |= {i for i in rows if at_key[i] < config.outdone * best and _failed(config, pool, i)}
+        won = {i: _won(config, pool, i) for i in rows}
+        best = max((at_key[i] for i, share in won.items() if share is None or share >= 0.5), default=0.0)
+        found |= {i for i in rows if won[i] == 0.0 and at_key[i] < config.outdone * best}
     return found
 
 
-def _failed(config: Config, pool: Candidates, i: int) -> bool:
-    """Whether more of its outcomes at the task of its key were failures, and they are at least one of a note behind."""
+def _won(config: Config, pool: Candidates, i: int) -> float | None:
+    """The share of successes among its outcomes at the task of its key; ``None``: less than one of a note behind."""
     lo, hi = pool.reward_range
-    past, length = pool.history.get(pool.ids[i], ()), _length(config)
+    past, length = [p for p in pool.history.get(pool.ids[i], ()) if p.told], _length(config)
     counts = [p.weight * math.exp(-abs(p.relevance - 1.0) / length) for p in past]
-    won = sum(c * (p.reward - lo) / (hi - lo) for c, p in zip(counts, past, strict=True))
-    return sum(counts) >= lift.BEHIND_WEIGHT and won < sum(counts) / 2.0
+    if sum(counts) < lift.BEHIND_WEIGHT:
+        return None
+    return sum(c * (p.reward - lo) / (hi - lo) for c, p in zip(counts, past, strict=True)) / sum(counts)
 
 
 def _length(config: Config) -> float:
