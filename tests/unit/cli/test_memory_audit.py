@@ -22,7 +22,7 @@ TASK = "red-eye flights from Newark"
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def memory(request, tmp_path):
     path = tmp_path / "a.db" if request.param == "sqlite" else request.getfixturevalue("postgres_store")()
-    chosen = preset("memlift", gate=-1.0, hide=0.0, outdone=0.0, pool=9, k=2)
+    chosen = preset("memlift", gate=-1.0, hide=0.0, pool=9, k=2)
     with Memory(path, policy=chosen, embedder="hash:64", sync="normal") as opened:
         yield opened
 
