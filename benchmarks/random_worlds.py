@@ -239,7 +239,7 @@ _GROUPS: dict[str, Callable[[Options], str]] = {
 
 
 def _where(table: Table) -> list[str]:
-    """The groups of draws in which two intervals exclude zero."""
+    """The groups of draws in which all intervals exclude zero."""
     rows, groups = ["| worlds | draws | " + " | ".join(MEASURES.values()) + " |", "|---" * (2 + len(MEASURES)) + "|"], 0
     options = {d: draw(d) for d in sorted(table["memlift"])}
     for group in _GROUPS.values():
@@ -247,11 +247,11 @@ def _where(table: Table) -> list[str]:
             draws = [d for d, o in options.items() if group(o) == name]
             gaps = [behind(table, "memlift", m, draws) for m in MEASURES]
             groups += 1
-            if sum(low > 0 or high < 0 for low, high in (clustered_bootstrap(x, range(len(x))) for x in gaps)) > 1:
+            if all(low > 0 or high < 0 for low, high in (clustered_bootstrap(x, range(len(x))) for x in gaps)):
                 rows.append(f"| {name} | {len(draws)} | " + " | ".join(map(_gap, gaps)) + " |")
     return [
         f"`memlift` against the better of similarity and MemRL, in the {len(rows) - 2} of {groups} groups of draws in "
-        f"which two intervals exclude 0 (of {groups * len(MEASURES)} intervals, one in twenty does by chance).",
+        f"which all three intervals exclude 0 (of {groups * len(MEASURES)} intervals, one in twenty does by chance).",
         "",
         *rows,
     ]

@@ -168,8 +168,9 @@ def section(rows: list[dict[str, Any]]) -> list[str]:
         "",
         "**Late regret**: mean shortfall, in the last third, of the probability of success to what the best advice "
         "in the store would have given; lower is better, the oracle has 0. Differences are paired by seed, 95 % "
-        "bootstrap over seeds (bold: without 0). `hazard` of `memlift`, and whom a failure is blamed on, were seen here, "
-        "too ([memlift](../memlift.md)). Worlds that begin with *f* have an agent that follows the first advice it sees.",
+        "bootstrap over seeds (bold: without 0). `hazard` of `memlift`, and whom a failure is blamed on, were seen "
+        "here, too ([memlift](../memlift.md)). Worlds that begin with *f* have an agent that follows the first advice "
+        "it sees.",
         "",
         "![Regret over time, mean of the seeds and one standard error](value-worlds.svg)",
         "",
