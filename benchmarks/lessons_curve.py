@@ -4,8 +4,8 @@
 
 One right lesson for each of the twelve kinds that are asked, then lessons of other kinds and of another database, in an
 order drawn from the seed. Nothing has an outcome yet, so memlift has nothing but nearness. "icl" has them in the
-prompt, newest next to the question, as far as about 8,000 tokens of them go. Rows that are there are not run again;
-docs/cost.md is written by cost_page.py.
+prompt, newest next to the question, as far as about 8,000 tokens of them go. Rows that are there are not run again. No
+page shows it yet.
 """
 
 from __future__ import annotations
