@@ -7,12 +7,12 @@ memory is handed calls that went wrong with their right answers; "house": the ri
 the question, which is what a memory could reach; "repair": generated programs in which one line is wrong, and the right
 program is handed over, "repair-tests": calls that went wrong; "codeio": programs of CodeI/O (the extra ``language``).
 Arms: "pass@3" tries three times without memory, "solved" remembers what was right and nothing else, "rag" recalls by
-similarity alone.
+similarity alone, "icl" has every lesson in the prompt, newest last.
 """
 
 import grid
 
-from evolvent.algos import memlift, no_memory, rag
+from evolvent.algos import icl, memlift, no_memory, rag
 
 GRID = grid.Grid(
     name="programs",
@@ -29,6 +29,7 @@ GRID = grid.Grid(
         "pass@3": (no_memory, {"passes": 1, "attempts": 3, "temperature": 0.8}),
         "solved": (memlift, {"lessons": ("successes",)}),
         "rag": (rag, {}),
+        "icl": (icl, {}),
         "memlift": (memlift, {}),
     },
     settings={"passes": 2, "train": 12, "heldout": 12},

@@ -66,7 +66,8 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
         "",
         "Success in %, means over seeds with a 95 % Student interval over seeds; of one seed a bootstrap over its "
         f"tasks. The difference to `{REFERENCE}` is paired by task. An interval without width, where all seeds say "
-        "the same, is no certainty. Pass 1 is the first encounter with every task.",
+        "the same, is no certainty. Pass 1 is the first encounter with every task; gain is held out after learning − "
+        "before it, without memory.",
         "",
     ]
     for why in dict.fromkeys(why for _, why in EARLIER.values()):
@@ -89,7 +90,7 @@ def page(title: str, name: str, rows: Sequence[dict[str, Any]]) -> str:
 def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
     several = len({r["model"] for r in rows}) > 1
     head = [*(["model"] if several else []), "world", "arm", "seeds", "pass 1", "last pass", "held out"]
-    head += [f"held out − {REFERENCE}"]
+    head += ["gain", f"held out − {REFERENCE}"]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for cells in _cells(rows):
         reference = {r["seed"]: r for r in cells if r["arm"] == REFERENCE}
@@ -99,7 +100,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> list[str]:
             row = [mine[0]["model"]] if several else []
             row += [f"`{mine[0]['config']['env']}`", f"`{arm}`{'†' * any(map(_earlier, mine))}", str(len(mine))]
             row += [_mean([r["passes"][0] for r in mine]), _mean(last), _mean([_heldout(r) for r in mine])]
-            row.append(_difference(mine, reference) if arm != REFERENCE else "")
+            row += [_gain(mine), _difference(mine, reference) if arm != REFERENCE else ""]
             lines.append("| " + " | ".join(row) + " |")
     return lines
 
@@ -207,6 +208,13 @@ def _mean(values: Sequence[float | None]) -> str:
         return f"{100 * known[0]:.0f}"
     low, high = student_interval(known)
     return f"{100 * np.mean(known):.0f} [{100 * max(0.0, low):.0f}, {100 * min(1.0, high):.0f}]"
+
+
+def _gain(mine: Sequence[dict[str, Any]]) -> str:
+    """Held-out success with what was learned − before anything was; an arm that learns nothing has none."""
+    known = [r["heldout"] - r["before"] for r in mine if _alike(r) and None not in (r["heldout"], r["before"])]
+    learns = mine[0]["arm"] not in ("none", "pass@3")
+    return f"{100 * np.mean(known):+.0f}" if known and learns else "–"
 
 
 def _difference(mine: Sequence[dict[str, Any]], reference: dict[int, dict[str, Any]]) -> str:
