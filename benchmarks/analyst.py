@@ -6,9 +6,9 @@ Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half
 third of four passes. "free": wordings by hand, half of them without a word in common. "baseball": another database,
 which no rule was tuned on. Gate and k are those of each system's defaults; "icl" has every
 lesson in the prompt, newest last, "icl-relevance" the most relevant last. "-hybrid" arms have our relevance with the
-published learning rule, "memlift-1", "memlift-2" and "memlift-8" show as many memories instead of three. "no ..." arms are memlift
-without one of its parts. "cases" is Memento by similarity,
-"cases-kernel" and "cases-classifier" by an estimate; all keep the reviewer's corrections, too.
+published learning rule, "memlift-1", "memlift-2" and "memlift-8" show as many memories instead of three. "no ..." arms
+are memlift without one of its parts. "cases" is Memento by similarity, "cases-kernel" and "cases-classifier" by an
+estimate; all keep the reviewer's corrections, too.
 """
 
 import grid
