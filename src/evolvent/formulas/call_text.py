@@ -52,12 +52,18 @@ def _read(text: str) -> Answer:
     """One text without fences and tags."""
     try:
         if _PYTHON_CALL.match(text):
-            return Answer(tuple(_python(text)), "python")
+            return Answer(_kept(_python(text)), "python")
         if found := _JSON_CALL.search(text):
-            return Answer(tuple(_json(text, found.start())), "json")
+            return Answer(_kept(_json(text, found.start())), "json")
     except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
         return Answer((), "broken")
     return Answer((), "none")
+
+
+def _kept(calls: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """The calls, of values that JSON and UTF-8 can hold."""
+    json.dumps(calls, ensure_ascii=False).encode()
+    return tuple(calls)
 
 
 # ------------------------------------------------------------------------------------------------ JSON

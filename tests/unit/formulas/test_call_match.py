@@ -165,6 +165,8 @@ F, G = call("f", a=1), call("m.g", x=[1, "b"])
         ('{"name": "f", "arguments": 3}', "broken", []),
         ("f(a=__import__('os').system('x') + 1)", "broken", []),
         ("f(a=9**9**9)", "broken", []),
+        ("f(a=b'x')", "broken", []),
+        ('{"name": "f", "arguments": {"a": "\\ud800"}}', "broken", []),
         ("f(" * 4000, "broken", []),
         ('[{"name": "f", "arguments": ' + "[" * 100000, "broken", []),
     ],
