@@ -88,7 +88,8 @@ class Bfcl(TextEnv):
         return named((self._task(self._items[name], split, seed) for name in order), len(names))
 
     def _task(self, item: Item, split: str, seed: int) -> Task:
-        return Task(f"bfcl/{item.name}", item.question, item.category, split, seed, {"item": item.name})
+        meta = {"item": item.name} | ({} if item.answer is None else {"answer": json.dumps(item.answer)})
+        return Task(f"bfcl/{item.name}", item.question, item.category, split, seed, meta)
 
     def item(self, task: Task) -> Item:
         """What is behind a task: functions and gold.
