@@ -26,8 +26,8 @@ from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
 from evolvent.formulas.call_match import Difference, Match, match_accepted
 from evolvent.formulas.call_text import Answer, read_calls
 
-_HEAD = """Answer a request with the calls of functions that it needs, as a JSON list: \
-[{"name": "function", "arguments": {"parameter": "value"}}]. Give values as the request has them, and optional \
+_HEAD = """Answer a request with the calls of functions that it needs, as a JSON list and nothing else, such as \
+[{"name": "get_weather", "arguments": {"city": "Ulm", "days": 3}}]. Give values as the request has them, and optional \
 parameters only where it says something of them. If no function fits, or a required value is not said, answer [].
 
 """

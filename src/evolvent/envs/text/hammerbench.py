@@ -27,9 +27,9 @@ from evolvent.envs.text.hammerbench_rows import FILES, Conversation, conversatio
 from evolvent.formulas.call_text import read_calls
 from evolvent.formulas.slots import Snapshot, metrics, snapshot
 
-_HEAD = """Answer a conversation with the call of a function that it asks for by now, as JSON: \
-{"name": "function", "arguments": {"parameter": "value"}}. Give values as they were said, times too; leave out what \
-nobody has said, and ask nothing back. If no function fits, answer [].
+_HEAD = """Answer a conversation with the call of a function that it asks for by now, as JSON and nothing else, as in \
+{"name": "get_weather", "arguments": {"city": "Ulm"}}. Give values as they were said, times too; leave out what nobody \
+has said, and ask nothing back. If no function fits, answer [].
 
 """
 
