@@ -21,7 +21,7 @@ from itertools import chain, zip_longest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.envs.text._text import TextEnv, check_request, drawn, flat, known, named, playing
+from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
 from evolvent.formulas.call_match import Difference, Match, match_accepted
 from evolvent.formulas.call_text import Answer, read_calls
@@ -74,8 +74,8 @@ class Bfcl(TextEnv):
         self.name, self.max_tokens = f"bfcl-{'+'.join(pool)}", max_tokens
         self._items = {one.name: one for group in pool.values() for one in group}
         held = {one.name for one in _held_out(pool, n)}
-        asked = {flat(self._items[name].question) for name in held}
-        rest = [name for name, one in self._items.items() if name not in held and flat(one.question) not in asked]
+        asked = {self._items[name].group for name in held}
+        rest = [name for name, one in self._items.items() if name not in held and one.group not in asked]
         self._split = {"heldout": [name for name in self._items if name in held], "train": rest}
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from evolvent.core.errors import EnvError
 from evolvent.core.fetch import cache_dir, checked_package
+from evolvent.envs.text._text import flat
 from evolvent.formulas.call_match import first_accepted, match_accepted
 
 RELEASE = "bfcl-eval==2026.3.23"
@@ -56,6 +57,11 @@ class Item:
         return "\n".join(f"{one['role']}: {one['content'].strip()}" for one in self.messages)
 
     @property
+    def group(self) -> str:
+        """Items of one group are in one split: those of the same words."""
+        return flat(self.question)
+
+    @property
     def answer(self) -> list[dict[str, Any]] | None:
         """Right calls; ``None`` where any call is right, or where gold asks for what its own functions do not take."""
         calls = first_accepted(self.gold, self.tools)
@@ -72,29 +78,35 @@ def items(folder: str | Path = "") -> dict[str, list[Item]]:
     Raises:
         EvolventError: no network, or another file than the release that is known here.
     """
+    return _read(wheel(folder))
+
+
+def wheel(folder: str | Path = "") -> Path:
+    """The wheel, downloaded unless it is there; ``folder`` and errors as ``items``."""
     place = Path(folder).expanduser() if folder else cache_dir() / "data" / "bfcl"
-    return _read(checked_package(RELEASE, SHA256, place))
+    return checked_package(RELEASE, SHA256, place)
 
 
 @lru_cache(maxsize=2)
-def _read(wheel: Path) -> dict[str, list[Item]]:
-    with zipfile.ZipFile(wheel) as archive:
+def _read(path: Path) -> dict[str, list[Item]]:
+    with zipfile.ZipFile(path) as archive:
         return {category: _category(archive, category) for category in CATEGORIES}
 
 
 def _category(archive: zipfile.ZipFile, category: str) -> list[Item]:
-    rows = _rows(archive, f"bfcl_eval/data/BFCL_v4_{category}.json")
     known = {} if category in (*REFUSE, *CALL) else _gold(archive, category)
-    made = [Item(row["id"], category, row["question"][0], row["function"], known.get(row["id"], [])) for row in rows]
+    found = rows(archive, f"bfcl_eval/data/BFCL_v4_{category}.json")
+    made = [Item(row["id"], category, row["question"][0], row["function"], known.get(row["id"], [])) for row in found]
     if known and len(made) != len(known):
         raise EnvError("items without gold", got=len(known), expected=len(made), where=f"{RELEASE}, {category}")
     return made
 
 
 def _gold(archive: zipfile.ZipFile, category: str) -> dict[str, Any]:
-    rows = _rows(archive, f"bfcl_eval/data/possible_answer/BFCL_v4_{category}.json")
-    return {row["id"]: row["ground_truth"] for row in rows}
+    found = rows(archive, f"bfcl_eval/data/possible_answer/BFCL_v4_{category}.json")
+    return {row["id"]: row["ground_truth"] for row in found}
 
 
-def _rows(archive: zipfile.ZipFile, path: str) -> list[dict[str, Any]]:
+def rows(archive: zipfile.ZipFile, path: str) -> list[dict[str, Any]]:
+    """The lines of a file of the wheel, each a JSON object."""
     return [json.loads(line) for line in archive.read(path).decode("utf-8").splitlines()]
