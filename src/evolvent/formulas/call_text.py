@@ -6,7 +6,8 @@
 
 in a Markdown fence, in ``<tool_call>`` tags, or behind thoughts that ``</think>`` ends. Anything else is a refusal.
 Python is read as the official decoder (``bfcl-eval`` 2026.3.23) does, without running anything: a bare word is a text,
-a tuple stays one, and arguments without a name are dropped.
+a tuple stays one, arguments without a name are dropped, a bracket missing at one end is put. Fences that name a
+language are read beside that.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _FENCE = re.compile(r"```(?:[\w+-]*\n)?(.*?)(?:```|\Z)", re.S)
 _TAG = re.compile(r"</?tool_calls?>|</?TOOLCALL>|<\|(?:python_tag|tool_calls?)\|>")
 _BETWEEN = re.compile(r"[\s,;]*")
 _JSON_CALL = re.compile(r'(?:\[\s*)?\{\s*"(?:name|arguments|parameters|type|id|function|tool_calls)"\s*:')
-_PYTHON_CALL = re.compile(r"(?:\[\s*)?[^\W\d][\w.]*\(")
+_PYTHON_CALL = re.compile(r"(?:\[\s*)?[^\W\d][\w.]*( ?)\(")
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,15 @@ def read_calls(text: str) -> Answer:
 
 def _read(text: str) -> Answer:
     """One text without fences and tags."""
+    called = _PYTHON_CALL.match(text)
     try:
-        if _PYTHON_CALL.match(text):
+        if called:
             return Answer(_kept(_python(text)), "python")
         if found := _JSON_CALL.search(text):
             return Answer(_kept(_json(text, found.start())), "json")
     except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
-        return Answer((), "broken")
+        prose = called is not None and called[1]  # a word and something in brackets
+        return Answer((), "none" if prose else "broken")
     return Answer((), "none")
 
 
@@ -106,8 +109,7 @@ def _object(value: Any) -> Mapping[str, Any]:
 
 # ------------------------------------------------------------------------------------------------ Python
 def _python(text: str) -> list[dict[str, Any]]:
-    if not (text.startswith("[") and text.endswith("]")):
-        text = f"[{text}]"
+    text = f"{'' if text.startswith('[') else '['}{text}{'' if text.endswith(']') else ']'}"
     body = ast.parse(text, mode="eval").body
     if not isinstance(body, ast.List) or not all(isinstance(one, ast.Call) for one in body.elts):
         raise ValueError("no calls")

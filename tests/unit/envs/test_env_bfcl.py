@@ -106,7 +106,12 @@ def test_an_answer_is_judged_and_what_differs_is_said(folder, answer, right, for
     turn = answered(env, task, answer.replace("BASE", task.id.rpartition("_")[2]))
     assert (turn.success, turn.info["form"], [one["kind"] for one in turn.info["differs"]]) == (right, form, kinds)
     assert json.loads(turn.info["action"]) == turn.info["calls"]
-    assert turn.info["rewards"] == {"name": float(kinds in ([], ["type"])), "arguments": float(kinds in ([], ["name"]))}
+    assert turn.info["rewards"] == {
+        "name": float(kinds in ([], ["type"])),
+        "arguments": float(kinds in ([], ["name"])),
+        "called": float(form in ("json", "python")),
+        "broken": float(form == "broken"),
+    }
 
 
 def test_no_call_is_right_where_nothing_fits(folder):

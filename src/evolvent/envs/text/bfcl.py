@@ -113,7 +113,8 @@ class Bfcl(TextEnv):
         """Judge the answer; the attempt ends.
 
         ``info`` holds the calls as read (``calls``; ``action`` as JSON), the ``form`` they had, what ``differs``, and
-        ``rewards``: ``name`` and ``arguments`` apart.
+        ``rewards``: ``name`` and ``arguments`` apart, whether anything was ``called``, and whether an answer began as a
+        call and was ``broken``, which officially is a right refusal.
         """
         playing(self._turn, self.name)
         said = read_calls(action)
@@ -124,7 +125,12 @@ class Bfcl(TextEnv):
             "calls": calls,
             "form": said.form,
             "differs": [json.loads(json.dumps(dataclasses.asdict(one))) for one in found.differs],
-            "rewards": {"name": float(found.name_right), "arguments": float(found.arguments_right)},
+            "rewards": {
+                "name": float(found.name_right),
+                "arguments": float(found.arguments_right),
+                "called": float(bool(said.calls)),
+                "broken": float(said.form == "broken"),
+            },
         }
         text = "Right." if found.right else f"Wrong: {'; '.join(map(_told, found.differs))}."
         self._turn = Turn(text, reward=float(found.right), terminated=True, success=found.right, info=info)
