@@ -152,7 +152,7 @@ def _skill(path: Path) -> Skill:
         raise BadInput(
             "a skill that is too long", got=f"{size:,} bytes", expected=expected, where=str(path), code="too_long"
         )
-    text = path.read_text("utf-8", errors="replace")
+    text = path.read_text("utf-8-sig", errors="replace")
     found = _HEAD.match(text)
     head = _head(found[1], path) if found else {}
     name, description = head.get("name"), head.get("description")

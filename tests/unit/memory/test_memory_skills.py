@@ -84,6 +84,11 @@ def test_a_skill_of_others_is_one_memory_under_its_description(tmp_path):
         assert memory.recall("fill forms in PDF files", policy="rag").ids == [id_]
 
 
+def test_a_skill_with_a_byte_order_mark_and_windows_lines_is_read(tmp_path):
+    (tmp_path / FILE).write_bytes("\ufeff---\r\nname: x\r\ndescription: how to\r\n---\r\nbody".encode())
+    assert [skill.name for skill in read_skills(tmp_path)] == ["x"]
+
+
 @pytest.mark.parametrize(
     ("text", "match"),
     [
