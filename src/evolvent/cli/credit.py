@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,8 +112,10 @@ def read(folder: RunFolder, *, last: bool = False, where: str = _WHERE) -> list[
     Raises:
         BadInput: none were recorded.
     """
-    records = list(folder.read_episodes())
-    if not records:
+    newest = max((_update(record) for record in folder.read_episodes()), default=0) if last else 0
+    taken = (record for record in folder.read_episodes() if not last or _update(record) == newest)
+    episodes = list(map(Episode.from_dict, taken))
+    if not episodes:
         raise BadInput(
             "the run has recorded no attempts",
             got=str(folder.path),
@@ -121,8 +123,12 @@ def read(folder: RunFolder, *, last: bool = False, where: str = _WHERE) -> list[
             where=where,
             do="language models: --record N keeps N attempts of each update; teams in lockstep: agent_gae, …",
         )
-    newest = max(int(record.get("step", 0)) for record in records)
-    return [Episode.from_dict(record) for record in records if not last or int(record.get("step", 0)) == newest]
+    return episodes
+
+
+def _update(record: Mapping[str, Any]) -> int:
+    """In which update or pass it was recorded."""
+    return int(record.get("step", 0))
 
 
 def incomplete(episodes: Sequence[Episode], config: dict[str, Any], *, finished: bool) -> list[str]:

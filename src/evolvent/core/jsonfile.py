@@ -6,7 +6,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -79,16 +79,17 @@ def check_target(path: Path | None, where: str) -> None:
         raise BadInput(what, got=str(path), expected="a file in a folder that is there", where=where)
 
 
-def write_atomic(path: Path, content: str | bytes) -> None:
-    """Replace ``path`` by a file with ``content``: temporary file, fsync, rename, fsync of the folder."""
+def write_atomic(path: Path, content: str | bytes | Iterable[str]) -> None:
+    """Replace ``path`` by a file with ``content``, or its parts: temporary file, fsync, rename, fsync of the folder."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(content.encode("utf-8", LONE_SURROGATES) if isinstance(content, str) else content)
+            for part in [content] if isinstance(content, str | bytes) else content:
+                file.write(part.encode("utf-8", LONE_SURROGATES) if isinstance(part, str) else part)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError:  # a full disk: nothing of it stays
+    except BaseException:  # a full disk, or no next part: nothing of it stays
         temporary.unlink(missing_ok=True)
         raise
     if os.name == "posix":

@@ -367,6 +367,7 @@ class Page:
         steps: how far it went, in ``unit``; ``None`` where steps say nothing.
         hint: what to try next.
         reading: how the numbers are to be read, in a sentence or two.
+        title: what the page is headed by; "" = the system and its environment.
     """
 
     kind: str
@@ -377,6 +378,7 @@ class Page:
     unit: str = "steps"
     hint: Hint = Hint()
     reading: str = ""
+    title: str = ""
 
     def of(self, kind: type[Any]) -> list[Any]:
         """All blocks of one type, those inside sections too, in order."""

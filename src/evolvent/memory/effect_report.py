@@ -103,11 +103,13 @@ def in_numbers(e: Estimate, margin: float) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------------------------------------- the whole memory
 def _overall(q: _Asked, log: Log) -> dict[str, Any]:
-    e = estimate(effects.overall(log.drawn), q.alpha)
+    rows = effects.overall(log.drawn)
+    e = estimate(rows, q.alpha)
     heard: Telling = effects.telling(log, q.alpha)
     rate = log.drawn[-1].rate if log.drawn else 0.0
     first = min((one.at for one in log.drawn), default=None)
     numbers = in_numbers(e, q.margin)
+    numbers["with"]["unweighted"] = _plain_mean([row for row in rows if row.with_it])
     return {
         **numbers,
         "why": _nothing(log, e, q.objective) or numbers["why"],
@@ -131,6 +133,12 @@ def _overall(q: _Asked, log: Log) -> dict[str, Any]:
         "not_counted": log.not_counted,
         "since": None if first is None else datetime.fromtimestamp(first, UTC).date().isoformat(),
     }
+
+
+def _plain_mean(rows: Sequence[Row]) -> float | None:
+    """What the caller would count: of the outcomes, whatever share was held out then."""
+    total = math.fsum(row.weight for row in rows)
+    return math.fsum(row.weight * row.outcome for row in rows) / total if rows else None
 
 
 def _nothing(log: Log, e: Estimate, objective: str) -> str | None:
@@ -216,7 +224,15 @@ def _averages(d: Mapping[str, Any]) -> list[str]:
     if d["lo"] is None:
         return []
     own, without = d["with"], d["without"]
-    return [f"Mean with it {own['mean']:.0%} ({own['n']:,}), without it {without['mean']:.0%} ({without['n']:,})."]
+    said = [f"Mean with it {own['mean']:.0%} ({own['n']:,}), without it {without['mean']:.0%} ({without['n']:,})."]
+    now, before = d["holdout"]["rate"], d["holdout"]["most"]
+    if 0.0 < now < before and abs(own["unweighted"] - own["mean"]) >= 0.01:
+        times = before * (1.0 - before) / (now * (1.0 - now))
+        said.append(
+            f"Weighted: an attempt from when {before:.0%} were held out counts {times:.0f} times one at {now:.0%}, as "
+            f"now; the plain mean with it is {own['unweighted']:.0%}. What it has learned since: --by week."
+        )
+    return said
 
 
 def _more_words(more: Mapping[str, Any] | None) -> str:

@@ -82,7 +82,8 @@ class Log:
 _RECALLS = (
     "SELECT r.seq, r.created_at, r.stage, r.query_hash, r.frozen, r.is_test, r.params, r.rng_seed, x.attempt, x.task, "
     "x.rate, x.held_out FROM recall r LEFT JOIN exposure x ON x.recall_id = r.seq "
-    "WHERE r.scope_id = ? AND r.n_pool > 0 AND r.created_at >= ? ORDER BY r.seq"
+    # erasing takes what was selected out of the pool; that chance decided stays
+    "WHERE r.scope_id = ? AND (r.n_pool > 0 OR x.recall_id IS NOT NULL) AND r.created_at >= ? ORDER BY r.seq"
 )
 _OUTCOMES = (
     "SELECT recall_id, outcome_id, valid, reward, weight, created_at FROM outcome WHERE scope_id = ? AND objective = ? "

@@ -150,7 +150,7 @@ def _memory_text(d: dict[str, Any], span: float) -> str:
     lines = [
         f"{_short_id(d)} ({d['kind']}, {d['polarity']}, from {d['source']}, {d['status']})",
         f"  key   {short(d['key'])}",
-        f"  body  {short(d['body'])}",
+        f"  body  {short(d['body']) or ('(kept elsewhere)' if d['texts'] else '')}",
     ]
     if len(d["texts"]) > 1:
         lines.append(f"  texts {', '.join(d['texts'])}: each with figures of its own")

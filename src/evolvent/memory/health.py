@@ -97,7 +97,8 @@ def _stages(bank: Bank) -> dict[str, dict[str, Any]]:
 def _of_health(d: dict[str, Any], *, learns: bool) -> list[str]:
     found = []
     learning = d["recalls"] - d["test_recalls"]
-    if learns and d["settled"] >= 50 and d["coverage"] < 0.05:
+    # of a store that holds the notes of others alone, nothing is its own
+    if learns and d["items"] and d["settled"] >= 50 and d["coverage"] < 0.05:
         found.append("fewer than 5 % of the memories ever had an outcome: is settle() called for every task?")
     if learning >= 50 and d["settled"] < 0.1 * learning:
         found.append("fewer than 10 % of the recalls were settled: values learn from settled recalls only")

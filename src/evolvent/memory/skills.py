@@ -40,7 +40,7 @@ class Skill:
 def export_skills(
     memory: Memory, folder: Path, *, kinds: Sequence[str] | None = None, most: int = 20, least_outcomes: int = 1
 ) -> list[Path]:
-    """Write the best-valued active memories of each kind as a skill; returns the files.
+    """Write the best-valued active memories of each kind as a skill, but none that is shown to harm; returns the files.
 
     Args:
         memory: where they are.
@@ -52,16 +52,17 @@ def export_skills(
     Raises:
         BadInput: no memory of these kinds has so many outcomes.
     """
+    measured = {row["id"]: row for row in memory.lift("item").to_dict()["items"]}
+    harmful = {id_ for id_, row in measured.items() if row["named"] == "harms" or row["withheld"]}
     by_kind: dict[str, list[Item]] = {}
     for item in memory.items(kinds=kinds, order="value"):
-        if item.n >= least_outcomes:
+        if item.n >= least_outcomes and item.id not in harmful:
             by_kind.setdefault(item.kind, []).append(item)
     if not by_kind:
         do = "settle recalls first; --least-outcomes 0 (least_outcomes=0) takes also what was never tried"
         got = "none" if kinds is None else f"none of kind {', '.join(kinds)}"
         expected = f"a memory with {counted(least_outcomes, 'outcome')}"
         raise BadInput("nothing to export", got=got, expected=expected, do=do, code="nothing_named")
-    measured = {row["id"]: row for row in memory.lift("item").to_dict()["items"]}
     written = []
     for kind, items in sorted(by_kind.items()):
         best = sorted(items, key=lambda item: (-item.value, -item.n))[:most]
@@ -101,7 +102,8 @@ def import_skills(memory: Memory, folder: Path, *, source: str = "skills") -> li
 # ------------------------------------------------------------------------------------------------------------ to text
 def _text(kind: str, items: Sequence[Item], measured: Mapping[str, Any]) -> str:
     questions = "; ".join(short(item.key, 80) for item in items[:5])
-    description = f"{counted(len(items), 'lesson')} that proved right before. Read it for tasks like: {questions}"
+    worth = "the most valuable first, each with what it was worth"
+    description = f"{counted(len(items), 'lesson')}, {worth}. Read it for tasks like: {questions}"
     head = {
         "name": _slug(kind),
         "description": description[:_DESCRIPTION],
@@ -150,7 +152,7 @@ def _skill(path: Path) -> Skill:
         raise BadInput(
             "a skill that is too long", got=f"{size:,} bytes", expected=expected, where=str(path), code="too_long"
         )
-    text = path.read_text("utf-8", errors="replace")
+    text = path.read_text("utf-8-sig", errors="replace")
     found = _HEAD.match(text)
     head = _head(found[1], path) if found else {}
     name, description = head.get("name"), head.get("description")

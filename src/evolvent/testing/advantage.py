@@ -345,7 +345,9 @@ def _turns(raw: Any, group: Sequence[Path], form: Form) -> tuple[list[np.ndarray
     if array.shape == (len(group), 1) or (form == "trl" and array.shape == (len(group),)):
         array = np.broadcast_to(array.reshape(-1, 1), position_BT.shape)
     elif array.shape != position_BT.shape:
-        raise _wrong(f"an array of shape {list(array.shape)}", group, str(list(position_BT.shape)))
+        got = repr(raw) if np.isscalar(raw) or raw is None else f"an array of shape {list(array.shape)}"
+        one_each = f"[{len(group)}] or " if form == "trl" else ""
+        raise _wrong(got, group, f"shape {one_each}{list(position_BT.shape)}")
     elif (array[position_BT == 0] != 0.0).any():
         notes.append("a token of the environment is paid (mask 0): multiply by the mask")
     out = [row[position == 1].astype(np.float64) for row, position in zip(array, position_BT, strict=True)]

@@ -8,6 +8,7 @@ assistant may carry ``reward``, ``token_ids``, ``logp`` and ``prompt_ids``. ``pr
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,19 @@ def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
     Raises:
         BadInput: no such file, or a line larger than a document may be.
     """
+    seen = Counter[str]()
     for where, line, record in json_lines(path, repairs):
         if any(listing(mapping(record).get(key)) for key in _SAID):
-            yield _attempt(where, line, record, repairs.part())
+            key = word(record, "id")
+            if not key:  # equal lines are as many attempts; of the file once more, the same ones
+                seen[same := digest(line)] += 1
+                key = same if seen[same] == 1 else digest(line, str(seen[same]))
+            yield _attempt(where, line, key, record, repairs.part())
         else:
             repairs.add("lines without messages left out", where)
 
 
-def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
+def _attempt(where: str, line: bytes, key: str, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
     asked = _texts(record.get("system") or record.get("instructions"), "system")
     asked += _texts(record.get("prompt"), "user") + _texts(record.get("input"), "user")
     context = [  # what stood in the prompt was decided elsewhere
@@ -43,7 +49,7 @@ def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repair
     said = [one for key in _SAID for one in listing(record.get(key))]
     return Attempt(
         format=FORMAT,
-        key=word(record, "id") or digest(line),
+        key=key,
         sha256=digest(line),
         where=where,
         events=(*context, *_events(said, where)),

@@ -68,7 +68,7 @@ def test_nothing_is_fetched_and_nothing_runs(page):
 
 def test_every_part_is_there(page):
     for part in (
-        "memlift on analyst",
+        "What memlift learned on analyst",
         "qwen2.5-coder-1.5b",
         "held-out success after learning",
         "95 % interval",
@@ -127,7 +127,7 @@ def test_a_run_that_has_not_ended_has_a_report_too(tmp_path):
 
 def test_a_run_without_a_single_line_has_a_report_too(tmp_path):
     RunFolder.create(tmp_path / "r", algo="rag", config={}, env="analyst", seed=0, command="")
-    assert "rag on analyst" in Page(write_report(tmp_path / "r").read_text()).words
+    assert "What rag learned on analyst" in Page(write_report(tmp_path / "r").read_text()).words
 
 
 def test_half_characters_do_not_break_the_page(tmp_path):

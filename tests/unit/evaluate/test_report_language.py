@@ -35,7 +35,7 @@ def folder(tmp_path_factory):
 def test_every_part_is_there(folder):
     page = Page(html(folder))
     for part in (
-        "poad on overcooked:tomato-salad",
+        "What poad learned on overcooked:tomato-salad",
         "smollm2-135m",
         "1,280 attempts",
         "40 updates",

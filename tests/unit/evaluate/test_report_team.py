@@ -38,7 +38,7 @@ def test_every_part_is_there(tmp_path):
     (folder / "behaviour.png").write_bytes(png.encode(np.zeros((4, 6, 3), np.uint8)))
     page = Page(write_report(folder).read_text(encoding="utf-8"))
     for part in (
-        "mat on spread:n=3",
+        "What mat learned on spread:n=3",
         "3 agents",
         "96,000 environment steps",
         "60 updates",

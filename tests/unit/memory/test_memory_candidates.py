@@ -65,6 +65,23 @@ def test_no_search_finds_them_and_nothing_counts_them_as_ours():
     assert memory.recall("guide").ids == ["m2"]
 
 
+def test_health_does_not_complain_that_a_store_of_others_notes_alone_learns_nothing():
+    memory = opened()
+    for _ in range(60):
+        memory.settle(memory.recall(TASK, candidates=[FAQ, GUIDE]), 1.0)
+    assert memory.health()["warnings"] == []
+    memory.remember("another task", "never asked for")
+    assert "fewer than 5 %" in memory.health()["warnings"][0]
+
+
+def test_what_is_kept_elsewhere_is_said_to_be_there():
+    memory = opened()
+    memory.settle(memory.recall(TASK, candidates=[GUIDE]), 1.0)
+    assert "(kept elsewhere)" in str(memory.explain("guide"))
+    memory.recall(TASK, candidates=[GUIDE], keep_text=True)
+    assert GUIDE["text"] in str(memory.explain("guide"))
+
+
 def test_another_text_begins_anew_and_the_earlier_one_goes_on():
     memory = opened()
     for _ in range(3):

@@ -197,6 +197,19 @@ def test_erasing_takes_the_names_of_attempts_and_tasks():
     memory.drop_scope("default", "all of it")
 
 
+def test_erasing_the_only_memory_of_a_recall_takes_nothing_from_the_lift():
+    memory = opened()
+    for _ in range(40):
+        memory.settle(memory.recall(TASK), 1.0)
+    before = memory.lift().to_dict()
+    memory.erase([item.id for item in memory.items()], "a right")
+    after = memory.lift().to_dict()
+    assert [(after[arm]["n"], after[arm]["mean"]) for arm in ("with", "without")] == [
+        (before[arm]["n"], before[arm]["mean"]) for arm in ("with", "without")
+    ]
+    assert after["with"]["n"] + after["without"]["n"] == 40 and verify(memory) == []
+
+
 def test_a_process_that_dies_between_recall_and_outcome_loses_nothing(tmp_path):
     path = tmp_path / "m.db"
     opened(path).close()

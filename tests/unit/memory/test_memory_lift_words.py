@@ -1,6 +1,7 @@
 """What lift says in words is what its numbers say: generated logs of every verdict, and what rounds to nothing."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,6 +85,21 @@ def test_every_sentence_is_in_the_numbers(cell, seed):
 def number(text):
     """A number of points; what is just above or below nothing as a little."""
     return {"just above 0": 1e-6, "just below 0": -1e-6}.get(text) or float(text)
+
+
+def test_a_lift_that_grew_while_less_was_held_out_is_said_to_be_mostly_of_the_beginning():
+    early, late = log_of(600, rate=0.2, base=0.1, lift=0.1), log_of(2000, rate=0.02, base=0.1, lift=0.6, seed=1)
+    moved = [one._replace(at=one.at + 600.0) if one else one for one in (row.told for row in late.asked)]
+    later = [
+        replace(row, number=row.number + 600, attempt=f"b{i}", at=row.at + 600.0, told=told)
+        for i, (row, told) in enumerate(zip(late.asked, moved, strict=True))
+    ]
+    d, lines = said(Log([*early.asked, *later], early.not_counted))
+    plain = np.mean([row.told.outcome for row in [*early.asked, *later] if not row.held_out])
+    assert plain - d["with"]["mean"] > 0.15, "the figure that is said is far from what the caller counts"
+    assert d["with"]["unweighted"] == pytest.approx(plain)
+    assert f"counts 8 times one at 2%, as now; the plain mean with it is {plain:.0%}" in lines[2]
+    assert "Weighted" not in " ".join(said(log_of(600, rate=0.2, lift=0.3))[1]), "one share: it is the plain mean"
 
 
 def test_all_verdicts_were_among_them():

@@ -56,6 +56,21 @@ def test_the_best_of_a_kind_with_what_they_are_worth(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+def test_what_is_shown_to_harm_is_not_exported_and_nothing_is_called_right(tmp_path):
+    with Memory(embedder="hash", policy=preset("memlift", omit=0.5, omit_n0=1e6, hide=0.0)) as memory:
+        for body, key in (("use the index", ""), ("read the log", " now"), ("drop the table", " and nobody knows why")):
+            memory.remember(f"the query is slow{key}", body)
+        for _ in range(200):
+            recall = memory.recall("the query is slow", k=3)
+            memory.settle(recall, "drop the table" not in [item.body for item in recall])
+        rows = {memory.get(row["id"]).body: row for row in memory.lift("item").to_dict()["items"]}
+        assert rows["drop the table"]["named"] == "harms"
+        (path,) = export_skills(memory, tmp_path / "skills")
+    text = path.read_text()
+    assert "drop the table" not in text and "use the index" in text
+    assert "proved right" not in text and "2 lessons, the most valuable first" in text
+
+
 def test_a_skill_of_others_is_one_memory_under_its_description(tmp_path):
     home = tmp_path / "pdf"
     home.mkdir()
@@ -67,6 +82,11 @@ def test_a_skill_of_others_is_one_memory_under_its_description(tmp_path):
         item = memory.get(id_)
         assert (item.key, item.body, item.kind) == ("Fill forms in PDF files.", "# How\n\nUse the tool.", "skill")
         assert memory.recall("fill forms in PDF files", policy="rag").ids == [id_]
+
+
+def test_a_skill_with_a_byte_order_mark_and_windows_lines_is_read(tmp_path):
+    (tmp_path / FILE).write_bytes("\ufeff---\r\nname: x\r\ndescription: how to\r\n---\r\nbody".encode())
+    assert [skill.name for skill in read_skills(tmp_path)] == ["x"]
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,7 @@ def test_findings():
         (lambda r: np.full_like(r, np.nan), "nan"),
         (lambda r: r.sum(1), r"shape \[2\]"),
         (lambda r: r[:, :-1], "shape"),
+        (lambda r: None, "got: None"),
         (lambda r: "advantages", "real numbers"),
     ],
 )

@@ -17,6 +17,7 @@ from evolvent.cli import main
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
+from evolvent.credit import step_leave_one_out
 from evolvent.traces import events
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -60,6 +61,18 @@ def test_importing_twice_is_importing_once(tmp_path, capsys):
         assert "0 new" in capsys.readouterr().out
     assert state(out) == before and len(ids(out)) == 6
     assert RunFolder.open(out).summary()["attempts"] == 6
+
+
+def test_equal_attempts_without_an_id_all_count_and_twice_is_still_once(tmp_path, capsys):
+    right, wrong = ({**attempt(text=text, reward=reward), "task_id": "t"} for text, reward in (("4", 1.0), ("5", 0.0)))
+    rows = [{key: value for key, value in row.items() if key != "id"} for row in [right] * 5 + [wrong] * 3]
+    file, out = write(tmp_path / "samples.jsonl", *rows), tmp_path / "run"
+    for said in ("8 new", "0 new, 8 known"):
+        run("import", file, "--out", out)
+        assert said in capsys.readouterr().out
+    episodes = [Episode.from_dict(row) for row in RunFolder.open(out).read_episodes()]
+    credit = step_leave_one_out.assign(episodes).values("step")
+    assert credit == pytest.approx([1 - 4 / 7] * 5 + [-5 / 7] * 3)
 
 
 def test_another_content_is_named_and_replaced_only_where_it_is_wanted(tmp_path, capsys):

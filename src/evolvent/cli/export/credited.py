@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -50,17 +50,25 @@ class Export:
         """Where it tells what it does."""
         return Live(plain=True if self.plain else None)
 
-    def write(self, rows: Sequence[Mapping[str, Any]], folder: Path, thing: str) -> None:
-        """JSON lines.
+    def write(self, rows: Iterable[Mapping[str, Any]], folder: Path, thing: str) -> None:
+        """JSON lines, one row in memory at a time: each holds the whole conversation before it.
 
         Raises:
             BadInput: there is none.
         """
-        if not rows:
-            raise BadInput("nothing to export: no decision has credit", got=str(folder), where="evolvent export")
-        write_atomic(self.out, "".join(dump(row) + "\n" for row in rows))
+        n = 0
+
+        def lines() -> Iterator[str]:
+            nonlocal n
+            for row in rows:
+                n += 1
+                yield dump(row) + "\n"
+            if not n:
+                raise BadInput("nothing to export: no decision has credit", got=str(folder), where="evolvent export")
+
+        write_atomic(self.out, lines())
         with self.live() as live:
-            live.note(f"{count(len(rows), thing)} of {folder} → {self.out}")
+            live.note(f"{count(n, thing)} of {folder} → {self.out}")
 
 
 Asked: TypeAlias = OmitArgPrefixes[Export]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,13 @@ import numpy as np
 
 from evolvent import catalogue
 from evolvent.cli.credit import applied, read
-from evolvent.cli.export.credited import Asked, Folder, credited, number
+from evolvent.cli.export.credited import Asked, Credited, Folder, credited, number
 from evolvent.cli.export.messages import Message, messages
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import write_atomic
+from evolvent.core.ledger import Ledger
 from evolvent.evaluate.live import Live, count
 from evolvent.traces.atif import write_credit
 
@@ -38,6 +40,7 @@ def atif(folder: Folder, *, rule: tuple[str, ...], out: Path, plain: bool = Fals
         raise BadInput("no ATIF document was imported", got=str(folder), where="evolvent export atif", do=do)
     found = {text: catalogue.rule_with_settings(text) for text in rule}
     ledgers = {text: (one.LEVEL, applied(one, config, episodes, opened)) for text, (one, config) in found.items()}
+    paid = {text: _by_episode(ledger, level, len(episodes)) for text, (level, ledger) in ledgers.items()}
     out.mkdir(parents=True, exist_ok=True)
     for place, episode in enumerate(episodes):
         source = episode.meta["source"]
@@ -46,8 +49,8 @@ def atif(folder: Folder, *, rule: tuple[str, ...], out: Path, plain: bool = Fals
             root |= {"success": episode.success, "reward": episode.total_reward}
         rewards = episode.rewards_T.tolist()
         steps = [{"reward": reward, "credit": {}, "tokens": {}} for reward in rewards]
-        for text, (level, ledger) in ledgers.items():
-            values = ledger.values(level)[ledger.episode_index(level) == place]
+        for text, (level, _) in ledgers.items():
+            values = paid[text][place]
             root["rules"][text] = {"level": level, "total": float(np.nansum(values)), "group": episode.group}
             for step, at in enumerate(steps):
                 if level == "token":
@@ -70,19 +73,26 @@ def verifiers(folder: Folder, export: Asked) -> None:
 
     Credit by decision stands in info.evolvent of each trace, for those without token ids too.
     """
-    found = credited(folder, export, "verifiers")
-    rows: list[dict[str, Any]] = []
-    for i, (episode, credits) in enumerate(zip(found.episodes, found.by_step, strict=True)):
-        if found.rule.level == "token":
-            tokens = found.ledger.values("token")[found.ledger.episode_index("token") == i]
-        else:
+    export.write(_attempts(credited(folder, export, "verifiers"), export.agent), folder, "attempt")
+
+
+def _attempts(found: Credited, agent: str) -> Iterator[dict[str, Any]]:
+    """Each attempt with the traces of its agents, or of the one."""
+    of_tokens = _by_episode(found.ledger, "token", len(found.episodes))
+    for episode, credits, tokens in zip(found.episodes, found.by_step, of_tokens, strict=True):
+        if found.rule.level != "token":
             tokens = np.array(credits, float)[episode.token_step]
-        agents = [who for who in dict.fromkeys(episode.agents_T) if export.agent in ("", who)]
+        agents = [who for who in dict.fromkeys(episode.agents_T) if agent in ("", who)]
         traces = [_trace(episode, who, credits, tokens, found.rule.name) for who in agents]
         if traces:
             row = {"id": episode.id, "env": {"id": episode.env}, "group": {"id": episode.group or episode.task_id}}
-            rows.append(row | {"task": traces[0]["task"], "ok": episode.valid, "traces": traces})
-    export.write(rows, folder, "attempt")
+            yield row | {"task": traces[0]["task"], "ok": episode.valid, "traces": traces}
+
+
+def _by_episode(ledger: Ledger, level: str, n: int) -> list[np.ndarray]:
+    """Credit of the units of each of ``n`` episodes."""
+    ends = np.searchsorted(ledger.episode_index(level), np.arange(1, n), "left")
+    return np.split(ledger.values(level), ends)
 
 
 def _trace(episode: Episode, agent: str, credits: list[float | None], tokens: np.ndarray, rule: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,12 @@ def jsonl(folder: Folder, export: Asked) -> None:
 
     Example: evolvent export jsonl runs/imported --rule step_leave_one_out --out decisions.jsonl
     """
-    rows: list[dict[str, Any]] = []
-    for episode, step, credit, context, text in _decisions(credited(folder, export, "jsonl"), export.agent):
-        row = {"episode": episode.id, "step": step, "agent": episode.agents_T[step], "task": episode.task_id}
-        row |= {"group": episode.group, "messages": context[:-1], "completion": text, "credit": credit}
-        rows.append(row | {"reward": float(episode.rewards_T[step]), "success": episode.success})
+    rows = (
+        {"episode": episode.id, "step": step, "agent": episode.agents_T[step], "task": episode.task_id}
+        | {"group": episode.group, "messages": context[:-1], "completion": text, "credit": credit}
+        | {"reward": float(episode.rewards_T[step]), "success": episode.success}
+        for episode, step, credit, context, text in _decisions(credited(folder, export, "jsonl"), export.agent)
+    )
     export.write(rows, folder, "decision")
 
 
@@ -35,12 +36,12 @@ def trl(folder: Folder, export: Asked) -> None:
     No trainer of TRL that we know reads an advantage: it is for a loss of yours, for weights or a filter. label (the
     advantage is positive) is what KTO reads.
     """
-    rows = [
+    rows = (
         {"prompt": context[:-1], "completion": context[-1:], "advantage": credit, "label": credit > 0}
         | {"reward": float(episode.rewards_T[step])}
         for episode, step, credit, context, _ in _decisions(credited(folder, export, "trl"), export.agent)
         if credit is not None
-    ]
+    )
     export.write(rows, folder, "decision")
 
 
@@ -63,15 +64,16 @@ def tinker(folder: Folder, export: Asked, *, cross_entropy: bool = False) -> Non
             do="--cross-entropy writes weights for that loss instead",
         )
     names = {"weights": "advantages"} if cross_entropy else {"logprobs": "old_log_probs", "advantages": "advantages"}
-    rows: list[dict[str, Any]] = []
+    export.write(_shifted(t, names), folder, "conversation")
+
+
+def _shifted(t: Mapping[str, np.ndarray], names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Each conversation without its padding; ``names``: of the columns, ours by theirs."""
     for i, mask in enumerate(t["response_mask"]):
         taken, prompt = t["attention_mask"][i].astype(bool), np.zeros(t["prompts"].shape[1])
         ids = t["input_ids"][i][taken].tolist()
         columns = {ours: np.concatenate([prompt, t[theirs][i] * mask])[taken] for ours, theirs in names.items()}
-        rows.append(
-            {"tokens": ids[:-1], "target_tokens": ids[1:]} | {name: c[1:].tolist() for name, c in columns.items()}
-        )
-    export.write(rows, folder, "conversation")
+        yield {"tokens": ids[:-1], "target_tokens": ids[1:]} | {name: c[1:].tolist() for name, c in columns.items()}
 
 
 def _decisions(found: Credited, agent: str) -> Iterator[tuple[Episode, int, float | None, list[Message], str]]:

@@ -33,7 +33,7 @@ def report(run: RunFolder, own_page: Page) -> str:
     frames = bool(own_page.of(Frame)) or any(isinstance(one, Frame) for one in inside)  # pages beside it are shown
     styles = ("report.css", *(("credit.css",) if credit else ()), *(("tree.css",) if trees else ()))
     return page(
-        _title(manifest),
+        own_page.title or _title(manifest),
         [
             _head(manifest, summary, own_page, top, _links(folder, manifest)),
             draw(rest, folder),
@@ -62,7 +62,7 @@ def _head(manifest: Mapping[str, Any], summary: Mapping[str, Any], own_page: Pag
     line = " · ".join(text(fact) for fact in facts if fact)
     command = f'<p class="small"><code>{text(manifest.get("command", ""))}</code></p>'
     kind = f'<p class="soft small">{text(own_page.kind)}</p>' if own_page.kind else ""
-    title = f"{kind}<h1>{text(_title(manifest))}</h1>"
+    title = f"{kind}<h1>{text(own_page.title or _title(manifest))}</h1>"
     return f'<header>{title}{state}{top}<p class="soft">{line}</p>{command}{links}</header>'
 
 

@@ -355,6 +355,11 @@ def facts(manifest: Row, summary: Row, *more: str) -> tuple[str, ...]:
     return tuple(fact for fact in (model, f"seed {manifest['seed']}", *more) if fact)
 
 
+def title(manifest: Row) -> str:
+    """What the page of a run that learned is headed by."""
+    return f"What {manifest['algo']} learned" + (f" on {manifest['env']}" if manifest.get("env") else "")
+
+
 def broken(summary: Row) -> list[Block]:
     """How many attempts a run did not learn from, in its summary."""
     n = summary.get("broken")

@@ -74,7 +74,8 @@ def account(folder: RunFolder) -> Page:
         *updates.broken(summary),
     ]
     facts = _facts(manifest, summary, run)
-    return Page("", tuple(body), judged.score, facts, run.last_step, run.unit, _hint(summary), _READING)
+    last, unit, title = run.last_step, run.unit, updates.title(manifest)
+    return Page("", tuple(body), judged.score, facts, last, unit, _hint(summary), _READING, title)
 
 
 def _facts(manifest: Row, summary: Row, run: Updates) -> tuple[str, ...]:

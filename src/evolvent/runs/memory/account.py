@@ -7,7 +7,7 @@ from typing import Any
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Block, Headline, Hint, Page
 from evolvent.evaluate.live import count
-from evolvent.runs.account import memories, series, tasks
+from evolvent.runs.account import memories, series, tasks, updates
 from evolvent.runs.account.series import Row
 from evolvent.runs.account.updates import facts, section
 
@@ -40,11 +40,16 @@ def account(folder: RunFolder) -> Page:
         *section("Every task", tasks.every_task(attempts, seen)),
     ]
     shown = facts(manifest, summary, count(len(attempts), "attempt"))
-    return Page("", tuple(body), score, shown, hint=_hint(manifest, summary), reading=_READING)
+    title = f"{manifest.get('env') or 'Tasks'} without a memory" if _control(manifest) else updates.title(manifest)
+    return Page("", tuple(body), score, shown, hint=_hint(manifest, summary), reading=_READING, title=title)
+
+
+def _control(manifest: Row) -> bool:
+    return manifest["algo"] == "no_memory"
 
 
 def _hint(manifest: Row, summary: Row) -> Hint:
-    if manifest["algo"] == "no_memory":
+    if _control(manifest):
         advice = "Run a memory on the same tasks, and compare the two (evolvent compare)."
         return Hint(advice, verdict="No verdict: this is the control, which learns nothing.")
     baseline: Any = (summary.get("baseline") or {}).get("value")

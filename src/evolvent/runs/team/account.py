@@ -51,7 +51,8 @@ def account(folder: RunFolder) -> Page:
     done = f"{len(run.updates)} updates" if run.updates else "no update yet"
     named_agents = f"{len(agents)} agents" if agents else ""
     facts = updates.facts(manifest, summary, named_agents, f"{run.last_step:,} {run.unit}", done)
-    return Page("", tuple(body), judged.score, facts, run.last_step, run.unit, _hint(summary), _READING)
+    last, unit, title = run.last_step, run.unit, updates.title(manifest)
+    return Page("", tuple(body), judged.score, facts, last, unit, _hint(summary), _READING, title)
 
 
 def _hint(summary: Row) -> Hint:
