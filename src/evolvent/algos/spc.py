@@ -49,6 +49,7 @@ from evolvent.play.attempt import allowed
 from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.play.workflow import Member, Workflow
+from evolvent.runs.language.learn import imitate, imitated
 from evolvent.runs.language.system import (
     LanguageRun,
     Logged,
@@ -282,14 +283,14 @@ def _improve(
     from evolvent.learn.tokens.objectives_of_papers import REINFORCE
 
     config: Any = run.config
-    whole = Ledger.for_episodes([*([] if first else games), *known])
-    credit = np.ones(whole.size("step"))
-    if not first:
-        credit[: ledger.size("step")] = ledger.values("step")
-    whole.set("step", credit)
     for part in run.optimizers[agent].param_groups:
         part["lr"] = config.imitate_lr if first else config.lr
-    loss = REINFORCE if first else WithReplay(objective(config, agent), REINFORCE, len(games), config.anchor)
+    examples = imitated(known)
+    if first:
+        return imitate(run, examples, adapter=agent, epochs=config.epochs, minibatches=config.minibatches)
+    whole = Ledger.for_episodes([*games, *known])
+    whole.set("step", np.concatenate([ledger.values("step"), examples.values("step")]))
+    loss = WithReplay(objective(config, agent), REINFORCE, len(games), config.anchor)
     return run.improve(loss, whole, level="step", adapter=agent, replayed=len(known))
 
 

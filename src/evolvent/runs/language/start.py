@@ -63,6 +63,8 @@ def tasks_of(
     Raises:
         BadInput: the environment is none for these settings.
     """
+    if not config.env:
+        return [], []
     tasks, heldout = run_tasks(env, config, note) if needs.training else ([], heldout_tasks(env, config, note))
     _check_env(config, needs, env, (tasks or heldout)[0])
     return tasks, heldout
