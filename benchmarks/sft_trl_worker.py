@@ -58,6 +58,7 @@ def main():
         disable_tqdm=True,
         use_cpu=True,
         dataloader_pin_memory=False,
+        train_sampling_strategy="sequential",
         seed=0,
     )
     lora = None

@@ -5,7 +5,7 @@ Paper: Dong et al. 2023, RAFT: Reward rAnked FineTuning for Generative Foundatio
     a_1 … a_G ~ pi(. | task),   kept: the best of them, argmax_g r(a_g)
     L = - mean over the tokens of what was kept of log pi(w)
 
-``--keep successes`` keeps all attempts that succeeded instead (rejection sampling, as STaR does, arXiv 2203.14465,
+``--which successes`` keeps all attempts that succeeded instead (rejection sampling, as STaR does, arXiv 2203.14465,
 without its hints). A task whose attempts all failed teaches nothing: its best one earned what any other did.
 
 Deviations: one update, with the policy as it is, is the paper's stage. Of equally good attempts the first is kept. LoRA
@@ -35,7 +35,7 @@ STATUS = "lightly tested"
 class Config(ClippedConfig):
     """Settings of RAFT."""
 
-    keep: Literal["best", "successes"] = "best"
+    which: Literal["best", "successes"] = "best"
     """What is learned from: best = the best attempt at each task, where any is better than another or succeeded;
     successes = all that succeeded (or, where nobody says, earned more than 0)."""
 
@@ -43,9 +43,9 @@ class Config(ClippedConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     rule = Rule(
-        "kept", "step", "1 for what is kept, nothing for the rest", best if config.keep == "best" else successes
+        "kept", "step", "1 for what is kept, nothing for the rest", best if config.which == "best" else successes
     )
-    needs = Needs(compares=config.keep == "best")
+    needs = Needs(compares=config.which == "best")
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         for _ in run.updates():
             episodes = run.collect()  # ACT and STEP

@@ -81,20 +81,21 @@ class Text:
         """Token ids int32 ``[P]`` of a conversation with tools, exactly as the template writes it: to learn from.
 
         ``chat`` puts every content aside, which a template then cannot look at (to trim it, to drop thoughts). Here
-        only strings that hold a control token are, so that they stay plain text; in what the assistant says only the
-        special ones: ``<tool_call>`` and ``<think>`` are tokens there. ``tool_calls`` have arguments as objects.
+        only control tokens in a content are, so that they stay plain text; in what the assistant says only the special
+        ones: ``<tool_call>`` and ``<think>`` are tokens there. ``tool_calls`` have arguments as objects.
 
         Raises:
             BadInput: as for ``chat``.
         """
         texts, mark = list[str](), _mark([*messages, *tools])
-        special = [text for text, i in self.control.items() if i in self._special]
+        names = sorted(self.control, key=len, reverse=True)
+        special = [text for text in names if self.control[text] in self._special]
         shown: list[dict[str, Any]] = []
         for i, message in enumerate(messages):
             _check(message, i)
-            own = special if message["role"] == "assistant" else list(self.control)
+            own = special if message["role"] == "assistant" else names
             shown.append({**_aside(message, texts, mark, own), "role": message["role"]})
-        listed = [_aside(tool, texts, mark, list(self.control)) for tool in tools]
+        listed = [_aside(tool, texts, mark, names) for tool in tools]
         return self._joined(self._by_template(shown, listed, open=open), texts, mark)
 
     @cached_property
@@ -168,16 +169,13 @@ class Text:
     def _joined(self, rendered: str, texts: list[str], mark: str) -> np.ndarray:
         """Tokens of a rendered template: its control tokens, and the plain text between them, contents put back."""
         names = sorted(self.control, key=len, reverse=True)
-        pattern = re.compile("|".join([rf'({mark}(\\*)"?(\d+);)', *map(re.escape, names)]))
+        pattern = re.compile("|".join([f"({mark}\\d+;)", *map(re.escape, names)]))
         ids, plain, at = [], "", 0
         for found in pattern.finditer(rendered):
             plain += rendered[at : found.start()]
             at = found.end()
             if found.group(1):
-                text = texts[int(found.group(3))]
-                for _ in range((len(found.group(2)) + 1).bit_length() - 1):  # as JSON inside JSON, and so on
-                    text = json.dumps(text, ensure_ascii=False)[1:-1]
-                plain += text
+                plain += texts[int(found.group(1)[len(mark) : -1])]
                 continue
             ids += [*self.encode(plain).tolist(), self.control[found.group(0)]]
             plain = ""
@@ -217,15 +215,13 @@ def _hidden(value: Any, texts: list[str], mark: str) -> Any:
 
 
 def _aside(value: Any, texts: list[str], mark: str, controls: Sequence[str]) -> Any:
-    """``value`` with every string in it that holds one of ``controls`` put aside.
-
-    The mark has a quote in it, which is escaped where the template writes JSON: so it is seen how to write the string.
-    """
+    """``value`` with every one of ``controls`` put aside that stands in a string of it."""
     if isinstance(value, str):
-        if not any(control in value for control in controls):
-            return value
-        texts.append(value)
-        return f'{mark}"{len(texts) - 1};'
+        for control in controls:
+            if control in value:
+                texts.append(control)
+                value = value.replace(control, f"{mark}{len(texts) - 1};")
+        return value
     if isinstance(value, Mapping):
         return {k: _aside(v, texts, mark, controls) for k, v in value.items()}
     return [_aside(item, texts, mark, controls) for item in value] if isinstance(value, list | tuple) else value

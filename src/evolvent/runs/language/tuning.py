@@ -213,13 +213,13 @@ def tuned(run: LanguageRun, found: Source, *, resume: bool) -> tuple[Tuning, dic
 
 
 def answered(run: LanguageRun, tasks: Sequence[Task]) -> list[Episode]:
-    """What the environment's reviewer says to each task, as attempts in the prompts of the run; those who are not told
-    are left out.
+    """What the environment's reviewer says to each task, or the answer that it holds, as attempts in the prompts of the
+    run; tasks without one are left out.
 
     Raises:
         BadInput: nobody says anything, or a task is not over with one answer.
     """
-    told = [(task, said.body) for task in tasks if (said := run.env.review(task, task.seed)) is not None]
+    told = [(task, body) for task in tasks if (body := _told(run, task))]
     if tasks and not told:
         do = "give --data or --recorded"
         raise BadInput(
@@ -242,6 +242,13 @@ def answered(run: LanguageRun, tasks: Sequence[Task]) -> list[Episode]:
         expected = "a world of one answer"
         raise BadInput("a task goes on after its answer", got=run.config.env, expected=expected, where="--env")
     return out
+
+
+def _told(run: LanguageRun, task: Task) -> str:
+    """The answer to a task; "" where nobody tells it."""
+    said = run.env.review(task, task.seed)
+    known = task.meta.get("answer") if said is None else said.body
+    return known if isinstance(known, str) else ""
 
 
 def measured(run: LanguageRun, episodes: Sequence[Episode]) -> dict[str, Any]:
