@@ -30,7 +30,7 @@ from evolvent.core.seeding import rng
 from evolvent.evaluate.live import count
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.runs.language.credit import Rule
-from evolvent.runs.language.examples import end_token, ending, fitted
+from evolvent.runs.language.examples import ending, fitted
 from evolvent.runs.language.learn import imitated, training_batch
 from evolvent.runs.language.pairs import Pairs, Recorded, read_groups
 from evolvent.runs.language.rows import Example, split_rows
@@ -221,19 +221,21 @@ def answered(run: LanguageRun, tasks: Sequence[Task]) -> list[Episode]:
     """
     told = [(task, body) for task in tasks if (body := _told(run, task))]
     if tasks and not told:
-        do = "give --data or --recorded"
         raise BadInput(
-            "this environment tells no answers", got=run.config.env, expected="review()", where="--env", do=do
+            "this environment tells no answers",
+            got=run.config.env,
+            expected="review(), or an answer in Task.meta",
+            where="--env",
+            do="give --data or --recorded",
         )
     by, out = run.attempt_settings.renderer, list[Episode]()
-    end = ending(run.model, [body for _, body in told], run.env.stop)
-    mark = end("")
+    end = ending(run.model, [body for _, body in told], run.env.stop)("")
     for task, body in told:
         asks = run.attempt(run.env, task, task.seed, task.id, learns=False)
         request = next(asks)
         ids = np.asarray(by.command(body))
         choice = next((i for i, one in enumerate(request.choices) if np.array_equal(one, ids)), -1)
-        said = ids if choice >= 0 else np.concatenate([ids, mark if len(mark) else end_token(run.model)])
+        said = ids if choice >= 0 else np.concatenate([ids, end])
         try:
             asks.send(Completion(body, said.astype(np.int32), np.zeros(0, np.float32), choice=choice))
         except StopIteration as done:
