@@ -24,18 +24,13 @@ left out, and counted. Templates of TRL that also train the line break around an
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
-from evolvent.core.config import at_least
-from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.learn import imitate, imitated
-from evolvent.runs.language.pairs import find_attempts
-from evolvent.runs.language.rows import read_rows
-from evolvent.runs.language.system import ClippedConfig, Needs, Rule, evaluate_language, open_language
-from evolvent.runs.language.tuning import Schedule, Source, successes, tuned
+from evolvent.runs.language.system import LanguageConfig, Needs, Rule, open_language
+from evolvent.runs.language.tuning import Schedule, examples_of, tuned
 
 PAPER = "arXiv 2203.02155"
 LEVELS = ("step",)
@@ -44,8 +39,8 @@ RULE = Rule("example", "step", "1 for every answer of an example", imitated)
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
-    """Settings of SFT; an update is one optimiser step."""
+class Config(LanguageConfig):
+    """Settings of SFT; ``group`` is for systems that sample, and not read."""
 
     EXTENDABLE = (("plan.minutes", "t"),)  # the learning rate follows the number of updates
 
@@ -89,42 +84,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             with run.clock("credit"):  # CREDIT
                 ledger = RULE.assign(examples)
             with run.clock("learn"):  # LEARN
-                metrics = imitate(run, ledger, distance=False)
+                metrics = imitate(run, ledger, minibatches=config.minibatches, distance=False)
             tuning.log(examples, ledger, metrics)
         return tuning.finish("sft", RULE, **counts)
-
-
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
-    """Attempt held-out tasks with the newest checkpoint, frozen."""
-    if not env and not folder.config["env"]:
-        raise BadInput(
-            "the run has no environment",
-            got="held-out loss alone",
-            expected="--env ENV",
-            where=str(folder.path),
-            do="name one to attempt; the held-out loss stands in summary.json",
-        )
-    return evaluate_language(Config, folder, live, episodes, env=env)
-
-
-def examples_of(config: Config) -> Source:
-    """Where the examples come from, read as far as it can be without a model.
-
-    Raises:
-        BadInput: no source or two, settings out of range, or rows that cannot be learned from.
-    """
-    at_least(config, {"heldout": 0, "warmup": 0, "max_length": 0, "tasks": 1}, {"heldout": 0.9, "warmup": 1})
-    if (config.data and config.recorded) or not (config.data or config.recorded or config.env):
-        raise BadInput(
-            "examples come from one place",
-            got="--data and --recorded" if config.data else "none",
-            expected="--data FILE, --recorded DIR, or --env ENV, whose reviewer tells the answers",
-            where="sft",
-        )
-    if config.plan.memory:
-        raise BadInput("no attempts, no memory", got=f"--memory {config.plan.memory}", expected="none", where="sft")
-    if config.data:
-        path = Path(config.data).expanduser()
-        return Source(path, rows=tuple(read_rows(path)))
-    recorded = find_attempts(config.recorded)
-    return Source() if recorded is None else Source(recorded.path, recorded=successes(recorded, config.which))

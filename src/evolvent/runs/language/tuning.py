@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
@@ -32,8 +33,8 @@ from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.examples import ending, fitted
 from evolvent.runs.language.learn import imitated, training_batch
-from evolvent.runs.language.pairs import Pairs, Recorded, read_groups
-from evolvent.runs.language.rows import Example, split_rows
+from evolvent.runs.language.pairs import Pairs, Recorded, find_attempts, read_groups
+from evolvent.runs.language.rows import Example, read_rows, split_rows
 from evolvent.runs.language.run import LanguageRun
 from evolvent.runs.language.tasks import some_tasks
 
@@ -148,6 +149,29 @@ class Tuning:
         names = ("value", "ci95", "n", "tasks", "tokens")
         ends = [{name: row.get(name) for name in names} for row in (rows[0], rows[-1])] if rows else []
         return dict(zip(("heldout_loss_before", "heldout_loss"), ends, strict=False))
+
+
+def examples_of(config: Any) -> Source:
+    """Where the examples come from, read as far as it can be without a model.
+
+    Raises:
+        BadInput: no source or two, settings out of range, or rows that cannot be learned from.
+    """
+    at_least(config, {"heldout": 0, "warmup": 0, "max_length": 0, "tasks": 1}, {"heldout": 0.9, "warmup": 1})
+    if (config.data and config.recorded) or not (config.data or config.recorded or config.env):
+        raise BadInput(
+            "examples come from one place",
+            got="--data and --recorded" if config.data else "none",
+            expected="--data FILE, --recorded DIR, or --env ENV, whose reviewer tells the answers",
+            where="--data",
+        )
+    if config.plan.memory:
+        raise BadInput("no attempts, no memory", got=f"--memory {config.plan.memory}", expected="none", where="--data")
+    if config.data:
+        path = Path(config.data).expanduser()
+        return Source(path, rows=tuple(read_rows(path)))
+    recorded = find_attempts(config.recorded)
+    return Source() if recorded is None else Source(recorded.path, recorded=successes(recorded, config.which))
 
 
 def successes(found: Pairs, which: Literal["successes", "all"]) -> Pairs:
@@ -296,4 +320,5 @@ def _check_same(folder: RunFolder, path: Path, *, resume: bool) -> None:
                 where="--resume",
                 do="put the file back as it was, or start a new run",
             )
-    write_atomic(note, dump({"file": str(path), "sha256": digest}, indent=1) + "\n")
+    elif not resume:
+        write_atomic(note, dump({"file": str(path), "sha256": digest}, indent=1) + "\n")
