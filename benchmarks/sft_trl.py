@@ -2,7 +2,7 @@
 
     python benchmarks/sft_trl.py --python .venv-trl/bin/python
 
-Conversations of two answers behind one instruction, eight a step; the same weights, rows, mask (answers alone), loss
+Conversations of two answers behind one instruction, four a step; the same weights, rows, mask (answers alone), loss
 (mean over the tokens of a step), AdamW, clipping and thread on both sides; LoRA of rank 8 on q and v in float32. Each
 side runs in a process of its own, in turns; the first step of each is not counted. Tokens and masks are compared one by
 one, losses of the first step (afterwards the sides see rows in another order). TRL has an environment of its own
@@ -37,6 +37,7 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.tokens.batch import token_batch
 from evolvent.learn.tokens.logprobs import TokenLogprobs
 from evolvent.models.language import model as language
+from evolvent.models.language.load import source
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.examples import fitted
 from evolvent.runs.language.learn import imitated
@@ -44,7 +45,7 @@ from evolvent.runs.language.rows import read_rows
 from evolvent.runs.language.tuning import Tuning
 
 HERE = Path(__file__).parent
-MODEL, BATCH, LR = "smollm2-135m", 8, 1e-4
+MODEL, BATCH, LR = "smollm2-135m", 4, 1e-4
 TURN = "message['role'] == 'assistant'"
 WORDS = ["apple", "river", "stone", "cloud", "lamp", "green", "seven", "north", "winter", "paper", "silver", "bridge"]
 
@@ -86,10 +87,10 @@ def rows(steps: int, seed: int) -> list[dict[str, Any]]:
         {
             "messages": [
                 head,
-                {"role": "user", "content": f"Repeat: {said(int(draw.integers(20, 60)))}"},
-                {"role": "assistant", "content": said(int(draw.integers(10, 40)))},
+                {"role": "user", "content": f"Repeat: {said(int(draw.integers(10, 25)))}"},
+                {"role": "assistant", "content": said(int(draw.integers(5, 25)))},
                 {"role": "user", "content": f"Again: {said(10)}"},
-                {"role": "assistant", "content": said(int(draw.integers(5, 30)))},
+                {"role": "assistant", "content": said(int(draw.integers(5, 15)))},
             ]
         }
         for _ in range(BATCH * steps)
@@ -98,9 +99,10 @@ def rows(steps: int, seed: int) -> list[dict[str, Any]]:
 
 def one_side(side: str, python: str, steps: int, turn: int) -> dict[str, Any]:
     """What a process of its own tells of its steps."""
-    model = language.load(MODEL, dtype="float32")
-    template, folder = model.tokenizer.chat_template, model.network.name_or_path
-    model.close()
+    from transformers import AutoTokenizer
+
+    folder, _ = source(MODEL)
+    template = AutoTokenizer.from_pretrained(folder).chat_template
     said = "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
     if said not in template:
         sys.exit("the chat template of the model is another one now")

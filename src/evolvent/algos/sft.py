@@ -42,6 +42,7 @@ RULE = Rule("example", "step", "1 for every answer of an example", imitated)
 class Config(LanguageConfig):
     """Settings of SFT; ``group`` is for systems that sample, and not read."""
 
+    EXAMPLE = "evolvent run sft --env arithmetic:addition --epochs 1"
     EXTENDABLE = (("plan.minutes", "t"),)  # the learning rate follows the number of updates
 
     env: str = ""

@@ -302,7 +302,8 @@ def test_the_commands_of_a_run_of_rows(folder, data, tmp_path, capsys):
     out = tmp_path / "run"
     with pytest.raises(SystemExit):
         main(["run", "sft", "--help"])
-    assert "--data" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "--data" in said and "evolvent run sft --env" in said
     words = ["--model", folder, "--dtype", "float32", "--lora-rank", "4", "--lora-targets", "q_proj", "o_proj"]
     main(["run", "sft", "--data", data, *words, "--epochs", "1", "--out", str(out), "--plain"])
     said = capsys.readouterr().out

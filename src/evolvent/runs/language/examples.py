@@ -133,7 +133,7 @@ def by_template(
         raise BadInput(
             "the chat template does not append: it rewrites what was said before",
             where=model.name,
-            do="give the pairs as texts, in the plain style (--style plain)",
+            do="give prompts and answers as texts, in the plain style (--style plain)",
         )
     said = whole[same:]
     ends = [i for i, token in enumerate(said.tolist()) if token in model.end_ids]
