@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from evolvent.algos import sft
 from evolvent.core.config import to_json
@@ -58,21 +59,41 @@ def main() -> None:
         return
     load = [round(x, 1) for x in os.getloadavg()]
     seconds: dict[str, list[np.ndarray]] = {"trl": [], "ours": []}
+    folder = shortened(a.layers)
     told: dict[str, dict[str, Any]] = {}
     with Live(plain=True) as live:
         for turn in range(a.rounds):
             for side in sorted(seconds, reverse=bool(turn % 2)):
                 live.note(f"round {turn + 1} of {a.rounds}: {side}")
-                told[side] = one_side(side, a.python, a.steps, turn)
+                told[side] = one_side(side, a.python, folder, a.steps, turn)
                 seconds[side].append(np.diff(np.array(told[side].pop("rows")), axis=0)[1:])
     found = compared(seconds)
     alike = told["ours"]["told"] == told["trl"]["told"]
     loss = {side: one["losses"][0] for side, one in told.items()}
     found["checks"] = {"tokens_and_masks_equal": alike, "first_loss_differs_by": abs(loss["ours"] - loss["trl"])}
-    command = f"python benchmarks/sft_trl.py --python PYTHON --rounds {a.rounds} --steps {a.steps}"
-    settings = {"model": MODEL, "batch": BATCH, "lr": LR, "lora_rank": 8, "steps": a.steps, "rounds": a.rounds}
+    command = f"python benchmarks/sft_trl.py --python PYTHON --rounds {a.rounds} --steps {a.steps} --layers {a.layers}"
+    settings = {
+        "model": MODEL,
+        "batch": BATCH,
+        "lr": LR,
+        "lora_rank": 8,
+        "steps": a.steps,
+        "rounds": a.rounds,
+        "layers": a.layers,
+    }
     content = {"command": command, "settings": settings, "load_before": load, **found, **provenance()}
     write_atomic(Path(a.out), dump(content, indent=1) + "\n")
+
+
+def shortened(layers: int) -> str:
+    """The folder of the model, or of one that has its first ``layers`` alone."""
+    folder = source(MODEL)[0]
+    if not layers:
+        return folder
+    place = tempfile.mkdtemp()
+    AutoModelForCausalLM.from_pretrained(folder, num_hidden_layers=layers).save_pretrained(place)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(place)
+    return place
 
 
 def rows(steps: int, seed: int) -> list[dict[str, Any]]:
@@ -97,11 +118,8 @@ def rows(steps: int, seed: int) -> list[dict[str, Any]]:
     ]
 
 
-def one_side(side: str, python: str, steps: int, turn: int) -> dict[str, Any]:
+def one_side(side: str, python: str, folder: str, steps: int, turn: int) -> dict[str, Any]:
     """What a process of its own tells of its steps."""
-    from transformers import AutoTokenizer
-
-    folder, _ = source(MODEL)
     template = AutoTokenizer.from_pretrained(folder).chat_template
     said = "{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
     if said not in template:
@@ -129,7 +147,7 @@ def ours(want: dict[str, Any]) -> None:
     data.write_text("".join(f"{json.dumps(row)}\n" for row in want["rows"]))
     plan = Plan(dtype="float32", eval_every=0, save_every=10_000, threads=1)
     more = {"epochs": 1, "heldout": 0.0, "warmup": 0.0, "schedule": "constant"}
-    config = sft.Config(data=str(data), model=MODEL, prompts=want["batch"], lr=want["lr"], plan=plan, **more)
+    config = sft.Config(data=str(data), model=want["folder"], prompts=want["batch"], lr=want["lr"], plan=plan, **more)
     clock: list[tuple[float, float]] = []
     begun, log = Tuning.updates, Tuning.log
 
@@ -145,7 +163,7 @@ def ours(want: dict[str, Any]) -> None:
     facts = {"algo": "sft", "config": to_json(config), "env": "", "seed": 0, "command": "bench", "kind": "language"}
     with RunFolder.create(place / "run", **facts) as folder, Live(plain=True, stream=sys.stderr) as live:
         sft.run(config, folder, live)
-    model = language.load(MODEL, dtype="float32")
+    model = language.load(want["folder"], dtype="float32")
     episodes = fitted(read_rows(data), model, chat=False, stop=(), longest=8192).episodes
     batch = token_batch(episodes[:BATCH], imitated(episodes[:BATCH]), level="step")
     loss = -float(batch.looked_up(TokenLogprobs(model), plan.micro_tokens)[0].mean())
@@ -184,6 +202,7 @@ def _arguments() -> argparse.Namespace:
     p.add_argument("--python", required=True, help="of the environment with TRL")
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--steps", type=int, default=4)
+    p.add_argument("--layers", type=int, default=0, help="of the model, the first ones; 0 = all")
     p.add_argument("--ours", action="store_true", help=argparse.SUPPRESS)
     p.add_argument("--out", default=str(HERE / "results" / "sft_trl.json"))
     return p.parse_args()
