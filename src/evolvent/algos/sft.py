@@ -78,7 +78,7 @@ class Config(LanguageConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     found = examples_of(config)
-    with open_language(config, folder, live, resume=resume, needs=Needs(training=False)) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(training=False, recorded=True)) as run:
         tuning, counts = tuned(run, found, resume=resume)
         for update in tuning.updates():
             examples = tuning.batch(update)  # ACT and STEP: others did

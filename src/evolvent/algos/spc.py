@@ -114,7 +114,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.imitate < 1 or config.act != "trie":
         got, expected = (config.imitate, config.act), "--imitate 1 or more, --act trie"
         raise BadInput("games need a beginning, and verdicts token by token", got=got, expected=expected, where="spc")
-    needs = Needs(labels=True, text=True, kinds=(LINES,))
+    needs = Needs(labels=True, text=True, kinds=(LINES,), even=True)
     with open_language(config, folder, live, resume=resume, adapters=AGENTS, needs=needs) as run:
         run.attempt_settings = _settings(run.attempt_settings)
         critic = StepCritic(run.model, "critic", config.plan.style)

@@ -98,7 +98,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     at_least(config, {"value_lambda": 0}, {"value_lambda": 1})
     frozen, searches = config.value != "lora", config.value != "none"
-    with open_language(config, folder, live, resume=resume, needs=Needs(base="" if frozen else CRITIC)) as run:
+    needs = Needs(base="" if frozen else CRITIC, even=True)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         seed = seed_tree(config.seed, "value") % 2**31
         value = SearchValue(run.model, frozen=frozen, adapter="policy" if frozen else "value", seed=seed)
         rows = ValueRows(config.keep, seed)

@@ -24,6 +24,7 @@ from evolvent.play.together import Player
 from evolvent.runs.copies import Played, PlayerOf
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.curriculum import Curriculum
 from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
@@ -113,6 +114,9 @@ class LanguageRun:
 
             self.memory = LanguageMemory(plan, folder.path / FILE, config.seed, self.env.reward_range)
             self.keep(memory=self.memory)
+        self._curriculum = Curriculum(config, self._tasks)
+        if (plan.curriculum, plan.attempts) != ("none", "even"):
+            self.keep(curriculum=self._curriculum)
         self._shown, self._played = Shown(folder, live, plan.record, config.seed), Played()
 
     @property
@@ -136,7 +140,8 @@ class LanguageRun:
     def collect(
         self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
     ) -> list[Episode]:
-        """``group`` attempts at each of ``prompts`` tasks; those whose environment broke are left out and counted.
+        """``group`` attempts at each of ``prompts`` tasks, or as ``plan.attempts`` distributes them; those whose
+        environment broke are left out and counted.
 
         Args:
             player: how an attempt goes, where ``attempt_settings`` does not say it.
@@ -147,10 +152,8 @@ class LanguageRun:
             EnvError: more than half of the update's attempts broke.
         """
         config, now = self.config, (self.update, again) if again else (self.update,)
-        tasks = self.tasks_of(self.update)
-        if again:
-            tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
-        which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
+        tasks = self.tasks_of(self.update, again)
+        which = which or self._curriculum.which(tasks)
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
         played = self._play(jobs, self.acting, player or self.attempt)
@@ -160,9 +163,16 @@ class LanguageRun:
         self._played.check(f"of update {self.update + 1}")
         return played.episodes
 
-    def tasks_of(self, update: int) -> list[Task]:
-        """The training tasks of an update."""
-        return self._tasks[update * self.config.prompts :][: self.config.prompts]
+    def tasks_of(self, update: int, again: int = 0) -> list[Task]:
+        """The training tasks of an update; ``again``: 1, 2, … for further draws within it."""
+        config = self.config
+        if config.plan.curriculum == "sec":
+            tasks = self._curriculum.tasks(update, again)
+        elif again:
+            tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", update, again) % 2**31)
+        else:
+            tasks = self._tasks[update * config.prompts :][: config.prompts]
+        return self._curriculum.noted(tasks)
 
     def early(self, updates: int) -> bool:
         """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
@@ -248,6 +258,7 @@ class LanguageRun:
         settled = {} if self.memory is None else self.memory.settle(self.acting, self.attempt_settings, ledger)
         row = update_row(episodes, self._played, self.shell.seconds)
         self._played = Played()
+        settled |= self._curriculum.learn(ledger)
         self.shell.tell(facts(self.logged(row, episodes, ledger, values | settled)))
 
     def logged(

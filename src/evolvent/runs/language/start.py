@@ -35,6 +35,10 @@ class Needs:
     """Tasks to learn from; a run that is judged alone has none."""
     compares: bool = False
     """Several attempts at a task: its rule knows an attempt by what others of its group earned, ``COMPARES``."""
+    even: bool = False
+    """As many attempts at each task: it distributes them by itself, or counts on it."""
+    recorded: bool = False
+    """Attempts come from a record: no tasks are drawn."""
     labels: bool = False
     """The environment labels lines of answers, ``line_labels(task)``."""
 
@@ -85,6 +89,21 @@ def _check_needs(config: LanguageConfig, needs: Needs) -> None:
             expected=">= 2",
             where="--group",
             do="--group 4, or what learns from single attempts: reinforce, poad, kto",
+        )
+    if needs.recorded and (config.plan.curriculum, config.plan.attempts) != ("none", "even"):
+        raise BadInput(
+            "recorded attempts are taken as they are: no tasks are drawn",
+            got=f"--curriculum {config.plan.curriculum} --attempts {config.plan.attempts}",
+            expected="none and even",
+            where="--curriculum, --attempts",
+        )
+    if needs.even and config.plan.attempts != "even":
+        raise BadInput(
+            "this system distributes attempts by itself, or wants as many at each task",
+            got=f"--attempts {config.plan.attempts}",
+            expected="even",
+            where="--attempts",
+            do="leave it out, or take a system such as grpo",
         )
     if needs.whole and config.act == "trie":
         raise not_whole()
