@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import language_tables
+import p3
 import tables
 from marl_tables import table_of
 
@@ -63,6 +64,8 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"searches": searches()}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
+    if stem == "p3":
+        return {"results": "\n".join(p3.table()) if p3.OUT.exists() else "None published yet."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
         lines = [*rows, "", "Success in %; more: [results](../results/language.md)."]

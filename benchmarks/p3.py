@@ -28,6 +28,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.machine import provenance
 from evolvent.envs.text import game24
 from evolvent.evaluate.live import Live
+from evolvent.formulas.statistics import student_interval
 from evolvent.runs.language import tuning
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.examples import fitted
@@ -108,6 +109,31 @@ def sizes(arm, n, first):
     if arm == "random":
         return {"select": round(paid / EPOCHS), "updates": EPOCHS}
     return {"select": n, "updates": max(1, round(paid / n))}
+
+
+def table():
+    """The result file as lines of Markdown: means over seeds with Student's interval."""
+    result = json.loads(OUT.read_text("utf-8"))
+    lines = [
+        "| pool | arm | learned from | hopeless | CPU-s, scoring + learning | nats a token before → after [95 %] |"
+    ]
+    lines.append("|---|---|---|---|---|---|")
+    for name in POOLS:
+        for arm in ARMS:
+            rows = [row for row in result["rows"] if (row["pool"], row["arm"]) == (name, arm)]
+            if not rows:
+                continue
+            mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key not in ("pool", "arm")}
+            low, high = student_interval([row["after"] for row in rows])
+            each = ", ".join(f"{row['after']:.2f}" for row in rows)
+            cells = [name, f"`{arm}`", f"{mean['learned_from']:.0f}", f"{mean['hopeless']:.0%}"]
+            cells += [f"{mean['scoring_cpu_s']:.1f} + {mean['learning_cpu_s']:.1f}"]
+            cells += [f"{mean['before']:.2f} → {mean['after']:.2f} [{low:.2f}, {high:.2f}] ({each})"]
+            lines.append(f"| {' | '.join(cells)} |")
+    n, model = result["rows"][0]["n"], result["model"]
+    seeds = len({row["seed"] for row in result["rows"]})
+    commit = result["provenance"]["commit"]["id"][:8]
+    return [*lines, "", f"`{result['command']}`, {model}, pools of {n}, {seeds} seeds, commit {commit}."]
 
 
 def main():
