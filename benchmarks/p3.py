@@ -78,7 +78,7 @@ def measure(config, rows, bad, judges):
     with TemporaryDirectory() as place:
         path = Path(place)
         data, p3.tuned = as_rows(path / "rows.jsonl", rows), judged_by(as_rows(path / "heldout.jsonl", judges))
-        config = p3.Config(data=str(data), heldout=0.0, plan=Plan(eval_every=0, threads=1), **config)
+        config = p3.Config(data=str(data), heldout=0.0, plan=Plan(eval_every=0, threads=1, save_every=100), **config)
         named = {"algo": "p3", "env": "", "seed": config.seed, "command": "benchmarks/p3.py", "kind": config.KIND}
         start = time.process_time()
         folder = RunFolder.create(path / "run", config=to_json(config), **named)
@@ -130,36 +130,42 @@ def table():
             cells += [f"{mean['scoring_cpu_s']:.1f} + {mean['learning_cpu_s']:.1f}"]
             cells += [f"{mean['before']:.2f} → {mean['after']:.2f} [{low:.2f}, {high:.2f}] ({each})"]
             lines.append(f"| {' | '.join(cells)} |")
-    n, model = result["rows"][0]["n"], result["model"]
+    n, model = result["rows"][0]["n"], result["settings"]["model"]
     seeds = len({row["seed"] for row in result["rows"]})
     commit = result["provenance"]["commit"]["id"][:8]
-    return [*lines, "", f"`{result['command']}`, {model}, pools of {n}, {seeds} seeds, commit {commit}."]
+    return [*lines, "", f"`{'`, `'.join(result['commands'])}`, {model}, pools of {n}, {seeds} seeds, commit {commit}."]
 
 
 def main():
-    """Run what is asked for; the result file is written after every run."""
+    """Run what is asked for and not there yet; the result file is written after every run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=24, help="examples in a pool")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--pools", nargs="+", default=list(POOLS), choices=list(POOLS))
+    parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS), help="p3 before random and all")
     parser.add_argument("--heldout", type=int, default=24)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
-    found, judges = [], heldout(given.heldout)
-    command = shlex.join(["python", "benchmarks/p3.py", *sys.argv[1:]])
-    result = {"command": command, "provenance": provenance(), "lr": given.lr, "model": given.model, "rows": found}
+    judges, settings = heldout(given.heldout), {"model": given.model, "lr": given.lr, "prompts": 4}
+    commands = [shlex.join(["python", "benchmarks/p3.py", *sys.argv[1:]])]
+    result = {"commands": commands, "provenance": provenance(), "settings": settings, "rows": []}
+    if given.out.exists():
+        before = json.loads(given.out.read_text("utf-8"))
+        result |= {"commands": list(dict.fromkeys(before["commands"] + commands)), "rows": before["rows"]}
+    found = {(row["pool"], row["seed"], row["arm"]): row for row in result["rows"]}
     for seed in given.seeds:
         for name in given.pools:
-            (rows, bad), first = pool(POOLS[name], given.n, seed), {}
-            for arm in ARMS:
-                own = {"choose": arm, "seed": seed, "model": given.model, "lr": given.lr, "prompts": 4}
-                row = measure(own | sizes(arm, given.n, first), rows, bad, judges)
-                first = first or row
-                found.append({"pool": name, **row})
-                print(json.dumps(found[-1]), flush=True)
-                given.out.write_text(json.dumps(result, indent=1) + "\n")
+            rows, bad = pool(POOLS[name], given.n, seed)
+            for arm in given.arms:
+                if (name, seed, arm) not in found:
+                    first = found.get((name, seed, "p3"), {})
+                    own = settings | {"choose": arm, "seed": seed} | sizes(arm, given.n, first)
+                    found[name, seed, arm] = {"pool": name, **measure(own, rows, bad, judges)}
+                    result["rows"] = list(found.values())
+                    print(json.dumps(result["rows"][-1]), flush=True)
+                    given.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ import numpy as np
 
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
+from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.seeding import rng
@@ -93,6 +94,9 @@ class Scored:
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
     at_least(config, {"select": 1, "heldout": 0, "max_length": 0}, {"heldout": 0.9})
+    if not config.data:
+        expected = 'lines of JSON, {"messages": […]} or {"prompt": …, "completion": …}'
+        raise BadInput("no examples to choose from", got="no --data", expected=expected, where="--data")
     path = Path(config.data).expanduser()
     source = Source(path, rows=tuple(read_rows(path)))
     needs = Needs(training=False, recorded=True)

@@ -11,10 +11,13 @@ import torch
 import tiny_language
 from evolvent.algos.p3 import Config, breaks
 from evolvent.core.errors import BadInput
+from evolvent.core.folder import RunFolder
+from evolvent.evaluate.live import Live
 from evolvent.formulas.pruning import difficulty
 from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
 from evolvent.runs.language.config import Plan
+from evolvent.runs.language.frozen import evaluate_language
 from evolvent.runs.shell import Shell
 from language_runs import rows, start
 from run_folders import Killed, stable
@@ -117,3 +120,5 @@ def test_rows_that_are_held_out_are_never_chosen_and_judge(config, tmp_path):
     assert summary["examples"] == N / 2 == summary["heldout_examples"] == summary["heldout_loss"]["n"]
     assert [len(epoch["chosen"]) for epoch in epochs(run)] == [N // 2] * 3
     assert summary["score"]["value"] < summary["before"]["value"]
+    with Live(plain=True) as live, pytest.raises(BadInput, match="no environment"):
+        evaluate_language(Config, RunFolder.open(run.path), live)

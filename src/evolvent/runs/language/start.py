@@ -38,7 +38,7 @@ class Needs:
     even: bool = False
     """As many attempts at each task: it distributes them by itself, or counts on it."""
     recorded: bool = False
-    """Attempts come from a record: no tasks are drawn."""
+    """What is learned from is given, examples or recorded attempts: no tasks are drawn."""
     labels: bool = False
     """The environment labels lines of answers, ``line_labels(task)``."""
 
@@ -92,7 +92,7 @@ def _check_needs(config: LanguageConfig, needs: Needs) -> None:
         )
     if needs.recorded and (config.plan.curriculum, config.plan.attempts) != ("none", "even"):
         raise BadInput(
-            "recorded attempts are taken as they are: no tasks are drawn",
+            "examples and recorded attempts are taken as they are: no tasks are drawn",
             got=f"--curriculum {config.plan.curriculum} --attempts {config.plan.attempts}",
             expected="none and even",
             where="--curriculum, --attempts",
