@@ -5,8 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
+from evolvent.algos.p3 import pruning
 from evolvent.core.errors import BadInput
-from evolvent.formulas import curricula, pruning
+from evolvent.formulas import curricula
 from evolvent.formulas.selection import softmax
 
 SOLUTIONS = [[[0.9, 0.8], [0.5, 0.5, 0.5]], [[0.2], [0.9, 0.9]], [[0.99, 0.98], [0.97]]]
@@ -65,7 +66,7 @@ def test_features_of_prompts():
 @pytest.mark.parametrize("alike", [False, True])
 def test_a_selection_ends_with_its_pool_and_takes_none_twice(alike):
     rng = np.random.default_rng(0)
-    x, quality = pruning.rarest(rng.random((70, 1 if alike else 9)) * (not alike)), rng.random(70)
+    x, quality = pruning.rarest(list(rng.random((70, 1 if alike else 9)) * (not alike))), rng.random(70)
     everything = pruning.diverse(x, quality, 1000)
     assert sorted(everything) == list(range(70)) and list(pruning.diverse(x, quality, 7)) == list(everything[:7])
     if alike:  # nothing but difficulty is left

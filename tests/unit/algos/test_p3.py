@@ -10,10 +10,10 @@ import torch
 
 import tiny_language
 from evolvent.algos.p3 import Config, breaks
+from evolvent.algos.p3.pruning import difficulty
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
-from evolvent.formulas.pruning import difficulty
 from evolvent.models.language import model as language
 from evolvent.models.language.model import Row
 from evolvent.runs.language.config import Plan

@@ -41,7 +41,7 @@ def difficulty(logps: Sequence[ArrayLike]) -> float:
             "actions need log-probabilities",
             got=[a.tolist() for a in actions],
             expected="one vector an action, not empty, at most 0",
-            where="formulas.pruning.difficulty",
+            where="algos.p3.pruning.difficulty",
         )
     return 1.0 - float(np.mean([np.exp(min(a.mean(), 0.0)) for a in actions])) if actions else np.inf
 
@@ -56,7 +56,7 @@ def pace(epoch: int, epochs: int, *, start: float = 45.0, end: float = 95.0) -> 
             "no pace",
             got=(epoch, epochs, start, end),
             expected="0 <= epoch < epochs, percentiles 0 to 100",
-            where="formulas.pruning.pace",
+            where="algos.p3.pruning.pace",
         )
     return start + (end - start) * epoch / epochs
 

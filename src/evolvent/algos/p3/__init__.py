@@ -8,7 +8,7 @@ Paper: Yang et al. 2024, P3: A Policy-Driven, Pace-Adaptive, and Diversity-Promo
                 chosen:   ``select`` of them by a greedy determinant of f(x) phi(x) . phi(y) f(y)
                 one epoch of imitation on what was chosen
 
-phi holds the 30 smallest token probabilities of a prompt (``formulas/pruning``). One update is one epoch; scoring is a
+phi holds the 30 smallest token probabilities of a prompt (``pruning``). One update is one epoch; scoring is a
 forward pass over *all* examples in each, and its CPU seconds stand beside those of learning in metrics and summary.
 
 The score is the loss on held-out rows; with ``--env`` the return of held-out tasks.
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from evolvent.algos.p3.pruning import difficulty, diverse, eligible, pace, rarest
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -39,7 +40,6 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.seeding import rng
 from evolvent.evaluate.live import Live
-from evolvent.formulas.pruning import difficulty, diverse, eligible, pace, rarest
 from evolvent.runs.language.learn import imitate, imitated
 from evolvent.runs.language.rows import read_rows
 from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, open_language
