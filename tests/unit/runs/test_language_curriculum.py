@@ -66,14 +66,14 @@ def test_what_teaches_comes_more_often(folder, world, tmp_path, monkeypatch):
 
 
 def test_attempts_go_where_they_are_worth_most(folder, world, tmp_path):
-    drawn, run = played(tmp_path / "run", configured(folder, world, attempts="knapsack"))
+    drawn, run = played(tmp_path / "run", configured(folder, world, allocation="knapsack"))
     assert all(sum(n for _, n in update) == 16 for update in drawn) and drawn[0] == [(k, 4) for k, _ in drawn[0]]
     mean = {k: np.mean([n for update in drawn[2:] for kind, n in update if kind == k]) for k in ("open", "closed")}
     assert mean["open"] > mean["closed"] + 0.5
     assert any(row["attempts_most"] > 4 > row["attempts_least"] >= 2 for row in rows(run))
 
 
-@pytest.mark.parametrize("plan", [{"curriculum": "sec"}, {"attempts": "knapsack"}])
+@pytest.mark.parametrize("plan", [{"curriculum": "sec"}, {"allocation": "knapsack"}])
 def test_a_killed_run_draws_the_same(folder, world, tmp_path, plan):
     config = configured(folder, world, **plan)
     whole, finished = played(tmp_path / "whole", config)
@@ -87,7 +87,7 @@ def test_a_killed_run_draws_the_same(folder, world, tmp_path, plan):
     ("name", "plan", "more", "message"),
     [
         ("grpo", {"curriculum": "sec"}, {}, "chooses among kinds"),
-        ("dapo", {"attempts": "knapsack"}, {}, "distributes attempts by itself"),
+        ("dapo", {"allocation": "knapsack"}, {}, "distributes attempts by itself"),
         ("dpo", {"curriculum": "sec"}, {"pairs": "pairs.jsonl"}, "taken as they are"),
     ],
 )

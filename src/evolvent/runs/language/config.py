@@ -71,7 +71,7 @@ class Plan:
     """Attempts of each update that are written to episodes.jsonl; those of the last update are all written."""
     curriculum: Literal["none", "sec"] = "none"
     """Which training tasks come: in order (none), or of the kinds that teach most (sec, from 1,024 tasks)."""
-    attempts: Literal["even", "knapsack"] = "even"
+    allocation: Literal["even", "knapsack"] = "even"
     """How an update's attempts are distributed over its tasks: evenly, or where they are worth most (knapsack)."""
     memory: str = ""
     """A memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = none."""

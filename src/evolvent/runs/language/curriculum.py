@@ -1,7 +1,7 @@
 """Which tasks an update draws, and how many attempts each of them gets, by what was learned from those before.
 
 ``--curriculum sec`` draws each task's kind by softmax of what its kind taught (SEC, arXiv 2505.14970), then one of that
-kind from a fixed pool. ``--attempts knapsack`` gives the ``prompts`` x ``group`` attempts of an update to the tasks
+kind from a fixed pool. ``--allocation knapsack`` gives the ``prompts`` x ``group`` attempts of an update to the tasks
 where they are worth most (Knapsack-RL, arXiv 2509.25849): by the success of earlier attempts at a task or, where there
 were none, at its kind. Both learn at the end of an update and are part of a checkpoint.
 """
@@ -58,7 +58,7 @@ class Curriculum:
     def which(self, tasks: Sequence[Task]) -> list[tuple[int, int]]:
         """Numbers (task, attempt) of an update's attempts."""
         n_N = np.full(len(tasks), self._config.group)
-        if self._plan.attempts == "knapsack":
+        if self._plan.allocation == "knapsack":
             n_N = attempts_by_knapsack([self._success(task) for task in tasks], int(n_N.sum()))
         return [(i, g) for i, n in enumerate(n_N.tolist()) for g in range(n)]
 
@@ -73,7 +73,7 @@ class Curriculum:
             self._q = learning_gains(self._q, size_E[[i for i, _ in known]], arms, rate=RATE)
             shares = softmax(list(self._q.values()), TEMPERATURE).tolist()
             logged |= {f"share_{kind}": share for kind, share in zip(self._q, shares, strict=True)}
-        if self._plan.attempts == "knapsack" and known:
+        if self._plan.allocation == "knapsack" and known:
             groups: dict[str, list[float]] = {}
             keys: dict[str, list[float]] = {}
             for i, task in known:

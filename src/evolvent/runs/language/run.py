@@ -115,7 +115,7 @@ class LanguageRun:
             self.memory = LanguageMemory(plan, folder.path / FILE, config.seed, self.env.reward_range)
             self.keep(memory=self.memory)
         self._curriculum = Curriculum(config, self._tasks)
-        if (plan.curriculum, plan.attempts) != ("none", "even"):
+        if (plan.curriculum, plan.allocation) != ("none", "even"):
             self.keep(curriculum=self._curriculum)
         self._shown, self._played = Shown(folder, live, plan.record, config.seed), Played()
 
@@ -140,7 +140,7 @@ class LanguageRun:
     def collect(
         self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
     ) -> list[Episode]:
-        """``group`` attempts at each of ``prompts`` tasks, or as ``plan.attempts`` distributes them; those whose
+        """``group`` attempts at each of ``prompts`` tasks, or as ``plan.allocation`` distributes them; those whose
         environment broke are left out and counted.
 
         Args:

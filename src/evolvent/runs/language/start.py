@@ -90,19 +90,19 @@ def _check_needs(config: LanguageConfig, needs: Needs) -> None:
             where="--group",
             do="--group 4, or what learns from single attempts: reinforce, poad, kto",
         )
-    if needs.recorded and (config.plan.curriculum, config.plan.attempts) != ("none", "even"):
+    if needs.recorded and (config.plan.curriculum, config.plan.allocation) != ("none", "even"):
         raise BadInput(
             "examples and recorded attempts are taken as they are: no tasks are drawn",
-            got=f"--curriculum {config.plan.curriculum} --attempts {config.plan.attempts}",
+            got=f"--curriculum {config.plan.curriculum} --allocation {config.plan.allocation}",
             expected="none and even",
-            where="--curriculum, --attempts",
+            where="--curriculum, --allocation",
         )
-    if needs.even and config.plan.attempts != "even":
+    if needs.even and config.plan.allocation != "even":
         raise BadInput(
             "this system distributes attempts by itself, or wants as many at each task",
-            got=f"--attempts {config.plan.attempts}",
+            got=f"--allocation {config.plan.allocation}",
             expected="even",
-            where="--attempts",
+            where="--allocation",
             do="leave it out, or take a system such as grpo",
         )
     if needs.whole and config.act == "trie":
