@@ -125,15 +125,15 @@ def table():
                 continue
             mean = {key: float(np.mean([row[key] for row in rows])) for key in rows[0] if key not in ("pool", "arm")}
             low, high = student_interval([row["after"] for row in rows])
+            interval = f"[{low:.2f}, {high:.2f}]" if len(rows) > 2 else "[–]"
             each = ", ".join(f"{row['after']:.2f}" for row in rows)
             cells = [name, f"`{arm}`", f"{mean['learned_from']:.0f}", f"{mean['hopeless']:.0%}"]
             cells += [f"{mean['scoring_cpu_s']:.1f} + {mean['learning_cpu_s']:.1f}"]
-            cells += [f"{mean['before']:.2f} → {mean['after']:.2f} [{low:.2f}, {high:.2f}] ({each})"]
+            cells += [f"{mean['before']:.2f} → {mean['after']:.2f} {interval} ({each})"]
             lines.append(f"| {' | '.join(cells)} |")
     n, model = result["rows"][0]["n"], result["settings"]["model"]
-    seeds = len({row["seed"] for row in result["rows"]})
     commit = result["provenance"]["commit"]["id"][:8]
-    return [*lines, "", f"`{'`, `'.join(result['commands'])}`, {model}, pools of {n}, {seeds} seeds, commit {commit}."]
+    return [*lines, "", f"`{'`, `'.join(result['commands'])}`, {model}, pools of {n}, commit {commit}; a value a seed."]
 
 
 def main():
