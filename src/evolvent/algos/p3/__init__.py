@@ -27,7 +27,6 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -35,15 +34,13 @@ import numpy as np
 from evolvent.algos.p3.pruning import difficulty, diverse, eligible, pace, rarest
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.seeding import rng
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.learn import imitate, imitated
-from evolvent.runs.language.rows import read_rows
 from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, open_language
-from evolvent.runs.language.tuning import Source, tuned
+from evolvent.runs.language.tuning import examples_of, tuned
 
 if TYPE_CHECKING:
     from evolvent.models.language.model import Row
@@ -66,9 +63,15 @@ class Config(ClippedConfig):
     env: str = ""
     """Environment whose held-out tasks are attempted before and after; empty = the held-out loss alone."""
     data: str = ""
-    """Rows to choose from, as for sft: JSON lines of messages and tools, or of prompt and completion."""
+    """File of rows, as for sft: JSON lines of messages and tools, or of prompt and completion."""
+    recorded: str = ""
+    """Run folder, or its episodes.jsonl, with recorded attempts to choose from."""
+    which: Literal["successes", "all"] = "successes"
+    """Recorded attempts that are chosen from: those that succeeded (or earned more than 0), or all."""
+    tasks: int = 1000
+    """Training tasks whose answers are chosen from, where there is neither --data nor --recorded."""
     heldout: float = 0.1
-    """Share of the rows that are held out."""
+    """Share of the examples that are held out."""
     max_length: int = 0
     """Largest number of tokens of an answer with all before it; 0 = the model's context."""
     choose: Literal["p3", "pace", "random", "all"] = "p3"
@@ -93,12 +96,8 @@ class Scored:
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Train and return the summary that stands in ``summary.json``."""
-    at_least(config, {"select": 1, "heldout": 0, "max_length": 0}, {"heldout": 0.9})
-    if not config.data:
-        expected = 'lines of JSON, {"messages": […]} or {"prompt": …, "completion": …}'
-        raise BadInput("no examples to choose from", got="no --data", expected=expected, where="--data")
-    path = Path(config.data).expanduser()
-    source = Source(path, rows=tuple(read_rows(path)))
+    at_least(config, {"select": 1})
+    source = examples_of(config)
     needs = Needs(training=False, recorded=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         tuning, counts = tuned(run, source, resume=resume)

@@ -47,14 +47,6 @@ def evaluate_language(
     from evolvent.learn import checkpoint
 
     trained = from_json(kind, folder.config)
-    if not env and not trained.env:
-        raise BadInput(
-            "the run has no environment",
-            got="held-out loss alone",
-            expected="--env ENV",
-            where=str(folder.path),
-            do="name one to attempt; the held-out loss stands in summary.json",
-        )
     newest = checkpoint.latest(folder.path / "checkpoints")
     if newest is None:
         raise BadInput(
