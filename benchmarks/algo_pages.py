@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import language_tables
+import p3
 import tables
 from marl_tables import table_of
 
@@ -39,6 +40,9 @@ ELSEWHERE = {
     "creative_game": "[how many pages of a small model play](../results/games.md), three seeds",
     "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
     "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
+    "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`), and its speed "
+    "(`benchmarks/results/sft_trl.json`)",
+    "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
@@ -60,6 +64,8 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"searches": searches()}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
+    if stem == "p3":
+        return {"results": "\n".join(p3.table()) if p3.OUT.exists() else "None published yet."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
         lines = [*rows, "", "Success in %; more: [results](../results/language.md)."]

@@ -30,11 +30,16 @@ def settings(name, model, **more):
 def start(name, config, path, *, resume=False, break_at=None):
     """Run; returns the folder, what was given to the learner as (loss, episodes, ledger), and the summary."""
     seen = []
-    improve, log = LanguageRun.improve, LanguageRun.log
+    improve, log, module = LanguageRun.improve, LanguageRun.log, import_module(f"evolvent.algos.{name}")
+    imitate = getattr(module, "imitate", None)
 
     def noted(self, objective, ledger, **kwargs):
         seen.append((objective, list(ledger.episodes), ledger))
         return improve(self, objective, ledger, **kwargs)
+
+    def imitated(run, ledger, **kwargs):
+        seen.append((None, list(ledger.episodes), ledger))
+        return imitate(run, ledger, **kwargs)
 
     def broken(self, *args, **values):
         if self.update == break_at:
@@ -45,7 +50,9 @@ def start(name, config, path, *, resume=False, break_at=None):
     with pytest.MonkeyPatch.context() as patch, folder, Live(plain=True) as live:
         patch.setattr(LanguageRun, "improve", noted)
         patch.setattr(LanguageRun, "log", broken)
-        summary = import_module(f"evolvent.algos.{name}").run(config, folder, live, resume=resume)
+        if imitate:
+            patch.setattr(module, "imitate", imitated)
+        summary = module.run(config, folder, live, resume=resume)
     return folder, seen, summary
 
 

@@ -63,7 +63,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     objective = replace(DAPO, clip_low=config.clip_low, clip_high=config.clip_high)
     tokens = {"limit": config.overlong_limit, "buffer": config.overlong_buffer}
     overlong_penalty(0, **tokens)  # refuses what is no buffer, before anything is loaded
-    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True)) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(compares=True, even=True)) as run:
         fresh: dict[str, np.ndarray] = {}
 
         def collect(_: int) -> tuple[list[Episode], dict[str, float]]:

@@ -56,6 +56,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     objective = Preference(config.loss, beta=config.beta, flipped=config.flipped)
     pairs = find_pairs(config.pairs, config.compare)
-    needs = Needs(base=REFERENCE, compares=pairs is None)
+    needs = Needs(base=REFERENCE, compares=pairs is None, recorded=pairs is not None)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "dpo", RULE, objective, collect=attempts(run, pairs), after=compared)

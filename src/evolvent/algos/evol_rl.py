@@ -65,6 +65,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     some = step_left_out.Config(base, votes_only)
     rule = Rule.of(step_left_out, "majority_novelty", "agreement with the majority, and novelty", some)
-    needs = Needs(base=REFERENCE if config.kl else "", compares=True)
+    needs = Needs(base=REFERENCE if config.kl else "", compares=True, even=True)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "evol_rl", rule, objective)

@@ -29,7 +29,7 @@ from evolvent.evaluate.live import Live
 from evolvent.play.attempt import play
 from evolvent.play.together import Player
 from evolvent.runs.copies import PlayerOf
-from evolvent.runs.language.system import LanguageRun, PPOConfig, Rule, learn, open_language
+from evolvent.runs.language.system import LanguageRun, Needs, PPOConfig, Rule, learn, open_language
 
 PAPER = "arXiv 2507.15844"
 LEVELS = ("step",)
@@ -58,7 +58,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     settings = step_length_budget.Config(alpha=config.over_cost, limit=config.limit, correct_above=config.correct_above)
     rule = Rule.of(step_length_budget, "length_budget", "right within the tokens that were granted", settings)
     check_budgets(config.budgets)
-    with open_language(config, folder, live, resume=resume) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(even=True)) as run:
         return learn(run, "hbpo", rule, objective, collect=lambda _: (run.collect(granted(run, config.budgets)), {}))
 
 

@@ -50,5 +50,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         replace(KTO, beta=config.beta, weights=(config.wanted, config.unwanted)),
         find_pairs(config.pairs),
     )
-    with open_language(config, folder, live, resume=resume, needs=Needs(base=REFERENCE)) as run:
+    needs = Needs(base=REFERENCE, recorded=pairs is not None)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "kto", RULE, objective, collect=attempts(run, pairs), after=compared)

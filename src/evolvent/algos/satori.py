@@ -38,7 +38,8 @@ from evolvent.core.protocols import Env, Task, Turn
 from evolvent.credit import step_process_std, step_return_to_go
 from evolvent.evaluate.live import Live
 from evolvent.play.settings import AttemptSettings
-from evolvent.runs.language.system import Needs, PPOConfig, Rule, check_stages, evaluate_language, learn, open_language
+from evolvent.runs.language.learn import imitate
+from evolvent.runs.language.system import Needs, PPOConfig, Rule, check_stages, evaluate_language, open_language
 
 PAPER = "arXiv 2505.23604"
 LEVELS = ("step",)
@@ -79,7 +80,17 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             return ledger
 
         rule = Rule("gain", "step", "what an answer is worth beyond the one before it", assign)
-        return learn(run, "satori", rule, objective)
+        for update in run.updates():
+            episodes = run.collect()  # ACT and STEP
+            with run.clock("credit"):  # CREDIT
+                ledger = rule.assign(episodes)
+            with run.clock("learn"):  # LEARN
+                if update < config.imitate:
+                    metrics = imitate(run, ledger, epochs=config.epochs, minibatches=config.minibatches)
+                else:
+                    metrics = run.improve(objective, ledger, level="step")
+            run.log(episodes, ledger, **metrics)
+        return run.finish("satori", rule)
 
 
 def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:

@@ -49,6 +49,7 @@ from evolvent.play.attempt import allowed
 from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.play.workflow import Member, Workflow
+from evolvent.runs.language.learn import imitate, imitated
 from evolvent.runs.language.system import (
     LanguageRun,
     Logged,
@@ -113,7 +114,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     if config.imitate < 1 or config.act != "trie":
         got, expected = (config.imitate, config.act), "--imitate 1 or more, --act trie"
         raise BadInput("games need a beginning, and verdicts token by token", got=got, expected=expected, where="spc")
-    needs = Needs(labels=True, text=True, kinds=(LINES,))
+    needs = Needs(labels=True, text=True, kinds=(LINES,), even=True)
     with open_language(config, folder, live, resume=resume, adapters=AGENTS, needs=needs) as run:
         run.attempt_settings = _settings(run.attempt_settings)
         critic = StepCritic(run.model, "critic", config.plan.style)
@@ -282,14 +283,14 @@ def _improve(
     from evolvent.learn.tokens.objectives_of_papers import REINFORCE
 
     config: Any = run.config
-    whole = Ledger.for_episodes([*([] if first else games), *known])
-    credit = np.ones(whole.size("step"))
-    if not first:
-        credit[: ledger.size("step")] = ledger.values("step")
-    whole.set("step", credit)
     for part in run.optimizers[agent].param_groups:
         part["lr"] = config.imitate_lr if first else config.lr
-    loss = REINFORCE if first else WithReplay(objective(config, agent), REINFORCE, len(games), config.anchor)
+    examples = imitated(known)
+    if first:
+        return imitate(run, examples, adapter=agent, epochs=config.epochs, minibatches=config.minibatches)
+    whole = Ledger.for_episodes([*games, *known])
+    whole.set("step", np.concatenate([ledger.values("step"), examples.values("step")]))
+    loss = WithReplay(objective(config, agent), REINFORCE, len(games), config.anchor)
     return run.improve(loss, whole, level="step", adapter=agent, replayed=len(known))
 
 

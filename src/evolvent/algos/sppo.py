@@ -45,6 +45,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.learn.tokens.objectives_of_papers import SPPO
 
     objective, pairs = replace(SPPO, beta=config.beta), find_pairs(config.pairs)
-    needs = Needs(base=REFERENCE, compares=pairs is None)
+    needs = Needs(base=REFERENCE, compares=pairs is None, recorded=pairs is not None)
     with open_language(config, folder, live, resume=resume, needs=needs) as run:
         return learn(run, "sppo", RULE, objective, collect=attempts(run, pairs), after=compared)

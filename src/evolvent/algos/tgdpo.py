@@ -64,7 +64,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     guide = _adapter_folder(config.reward_from) if config.reward_from else None
     pairs, settings = find_pairs(config.pairs), token_guided.Config(alpha=config.alpha, beta=config.beta)
     rule = Rule.of(token_guided, "tgdpo", "the side of the attempt, times one plus the reward of the token", settings)
-    needs = Needs(compares=pairs is None)
+    needs = Needs(compares=pairs is None, recorded=pairs is not None)
     with open_language(config, folder, live, resume=resume, adapters=(POLICY, REWARD), needs=needs) as run:
         recorded = attempts(run, pairs)
         if guide is not None:

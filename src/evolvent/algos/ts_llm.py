@@ -42,7 +42,7 @@ from evolvent.core.protocols import Task
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.learn import training_batch, with_shares
+from evolvent.runs.language.learn import imitate, imitated
 from evolvent.runs.language.searching import Row, ValueRows, trees
 from evolvent.runs.language.system import CRITIC, LanguageConfig, LanguageRun, Needs, Rule, open_language
 from evolvent.runs.search.drawing import TREES, drawn, save_trees
@@ -98,7 +98,8 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
 
     at_least(config, {"value_lambda": 0}, {"value_lambda": 1})
     frozen, searches = config.value != "lora", config.value != "none"
-    with open_language(config, folder, live, resume=resume, needs=Needs(base="" if frozen else CRITIC)) as run:
+    needs = Needs(base="" if frozen else CRITIC, even=True)
+    with open_language(config, folder, live, resume=resume, needs=needs) as run:
         seed = seed_tree(config.seed, "value") % 2**31
         value = SearchValue(run.model, frozen=frozen, adapter="policy" if frozen else "value", seed=seed)
         rows = ValueRows(config.keep, seed)
@@ -163,27 +164,12 @@ def _paths(
 
 def _distil(run: LanguageRun, episodes: list[Episode], ledger: Ledger) -> dict[str, float]:
     """Likelihood of the attempts that were right; nothing where none was."""
-    from evolvent.learn.tokens.objectives_of_papers import REINFORCE
-    from evolvent.learn.tokens.policy_gradient import improve
-
     side = ledger.values("step")[np.searchsorted(ledger.episode_index("step"), np.arange(len(episodes)))]
     good = [episode for episode, s in zip(episodes, side.tolist(), strict=True) if s > 0]
     if not good:
         return {"right": 0.0}
-    config = run.config
-    batch = training_batch(step_wanted.assign(good), config, "policy", level="step", unit="token", fresh=0)
-    metrics = improve(
-        REINFORCE,
-        batch,
-        run.logprobs("policy"),
-        run.optimizers["policy"],
-        epochs=config.epochs,
-        minibatches=-(-len(good) // BATCH),
-        micro_tokens=config.plan.micro_tokens,
-        generator=run.generator,
-        grad_clip=1.0,
-    )
-    return with_shares(metrics) | {"right": float(len(good))}
+    epochs, steps = run.config.epochs, -(-len(good) // BATCH)
+    return imitate(run, imitated(good), epochs=epochs, minibatches=steps, distance=False) | {"right": float(len(good))}
 
 
 def _fit(run: LanguageRun, value: SearchValue, rows: ValueRows) -> dict[str, float]:

@@ -20,7 +20,11 @@ _USED = ("minutes", "device", "eval_every", "memory", "workers", "threads", "dty
 
 
 def example(name: str, default: Any) -> str:
-    """A command that works: the one that a newcomer is shown of the kind, or what of it fits this system, too."""
+    """A command that works: the system's own (``EXAMPLE`` of its settings), the one that a newcomer is shown of the
+    kind, or what of it fits this system, too.
+    """
+    if own := getattr(default, "EXAMPLE", ""):
+        return own
     kind = catalogue.kind(getattr(default, "KIND", ""))
     runs = [choice for choice in kind.choices if choice.command.startswith("evolvent run ")]
     meant = [choice for choice in runs if name in choice.systems]

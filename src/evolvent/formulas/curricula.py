@@ -5,15 +5,17 @@ Pure functions; the loop that calls them keeps the state (the step).
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evolvent.core.errors import BadInput
 from evolvent.core.rounding import differ
+from evolvent.formulas.values import ema
 
 
 def teaching(ret_N: ArrayLike, group: Sequence[object]) -> np.ndarray:
@@ -65,3 +67,69 @@ def fading(step: float, period: float) -> float:
 def tool_bonus(turns: int, step: float, *, period: float = 200.0, each: float = 0.1) -> float:
     """``min(1, each * turns)`` times ``fading``: SPEAR's reward for turns that used a tool."""
     return min(1.0, each * turns) * fading(step, period)
+
+
+def learning_gains(
+    q: Mapping[str, float], credit_N: ArrayLike, arm: Sequence[str], *, rate: float = 0.1
+) -> dict[str, float]:
+    """Values of arms after an update: SEC's bandit over kinds of tasks (arXiv 2505.14970), TD(0) on mean |advantage|.
+
+    ``Q <- Q + rate (mean |A| - Q)`` of the arms that were drawn; the others stay. With z-scores of rewards 0 and 1,
+    mean |A| is ``2 sqrt(p (1 - p))``: what succeeds half the time teaches most. Arms are then drawn by
+    ``selection.softmax(Q, temperature)``.
+
+    Args:
+        q: value of every arm.
+        credit_N: advantage of each sample, NaN = not learned from, which counts 0.
+        arm: of each sample.
+        rate: step size.
+    """
+    size = np.abs(np.nan_to_num(np.asarray(credit_N, dtype=np.float64)))
+    drawn: dict[str, list[float]] = {}
+    for name, a in zip(arm, size.tolist(), strict=True):
+        drawn.setdefault(name, []).append(a)
+    return {
+        name: ema(value, float(np.mean(drawn[name])), rate) if name in drawn else value for name, value in q.items()
+    }
+
+
+def worth_of_attempts(n: ArrayLike, p: ArrayLike) -> np.ndarray:
+    """``[1 - p^n - (1-p)^n] p (1-p)^2`` of ``n`` attempts at a task that succeeds with ``p``; both broadcast.
+
+    The chance that the attempts differ, so that there is a gradient, times its expected gain (Knapsack-RL, arXiv
+    2509.25849). A sure success or failure is worth nothing at any number.
+    """
+    n_, p_ = np.asarray(n, dtype=np.float64), np.asarray(p, dtype=np.float64)
+    return (1.0 - p_**n_ - (1.0 - p_) ** n_) * p_ * (1.0 - p_) ** 2
+
+
+def attempts_by_knapsack(p_N: ArrayLike, total: int, *, least: int = 2) -> np.ndarray:
+    """Attempts at each task, int64 ``[N]``, ``total`` in all, that are worth most together (Knapsack-RL).
+
+    The published dynamic program of a multiple-choice knapsack is not needed: ``worth_of_attempts`` is concave in n, so
+    that giving one attempt after another where it adds most is exact, in O(total log N). Where success is not known, a
+    posterior mean under Beta(1, 1), ``(1 + won) / (2 + n)``, keeps tasks in play that were never solved.
+
+    Raises:
+        BadInput: a probability outside 0 to 1, or a total below ``least`` at each.
+    """
+    p = np.asarray(p_N, dtype=np.float64)
+    if p.ndim != 1 or not ((p >= 0.0) & (p <= 1.0)).all() or least < 1 or total < least * len(p):
+        raise BadInput(
+            "attempts that cannot be distributed",
+            got=(p.tolist(), total, least),
+            expected="probabilities, and at least the smallest number for each",
+            where="formulas.curricula.attempts_by_knapsack",
+        )
+
+    def adds(i: int, n: int) -> tuple[float, int, int]:
+        return -float(worth_of_attempts(n + 1, p[i]) - worth_of_attempts(n, p[i])), n, i
+
+    n_N = np.full(len(p), least, dtype=np.int64)
+    heap = [adds(i, least) for i in range(len(p))]
+    heapq.heapify(heap)
+    for _ in range(total - least * len(p) if len(p) else 0):
+        _, n, i = heap[0]
+        n_N[i] = n + 1
+        heapq.heapreplace(heap, adds(i, n + 1))
+    return n_N

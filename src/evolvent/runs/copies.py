@@ -9,8 +9,8 @@ from typing import Any
 
 from evolvent import envs
 from evolvent.core.episode import Episode
-from evolvent.core.errors import EnvError
-from evolvent.core.protocols import Env, Task
+from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.protocols import Correction, Env, Task, Turn
 from evolvent.play.together import Player, run_players
 from evolvent.runs.broken import check_broken
 
@@ -37,8 +37,39 @@ class Played:
         check_broken([error for _, error in self.broken], len(self.episodes) + len(self.broken), of)
 
 
+class Nowhere:
+    """The environment of a run that attempts nothing: it has no task."""
+
+    name, instructions, labels, stop = "", "", ("", ""), ()
+    max_tokens, reward_range = 1, (0.0, 1.0)
+
+    def tasks(self, split: str, n: int, seed: int) -> list[Task]:
+        """None."""
+        return []
+
+    def reset(self, task: Task, seed: int = 0) -> Turn:
+        """Nothing begins here."""
+        raise BadInput("no environment", got=task.id, expected="--env", where="runs.copies")
+
+    def step(self, action: str) -> Turn:
+        """Nothing goes on here."""
+        raise BadInput("no environment", got=action, expected="--env", where="runs.copies")
+
+    def review(self, task: Task, seed: int) -> Correction | None:
+        """Nobody."""
+        return None
+
+    def advance(self, pass_number: int) -> None:
+        """Nothing drifts."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
 class Copies:
     """Copies of an environment: one at first, more as they are needed; ``workers`` threads step them, 0 = in lockstep.
+
+    Of ``spec`` "" it is ``Nowhere``.
 
     Raises:
         BadInput: no such environment.
@@ -46,7 +77,7 @@ class Copies:
 
     def __init__(self, spec: str, workers: int = 0) -> None:
         self.spec, self.workers = spec, workers
-        self._copies = [envs.load(spec)]
+        self._copies: list[Env] = [envs.load(spec) if spec else Nowhere()]
 
     @property
     def first(self) -> Env:

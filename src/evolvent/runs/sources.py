@@ -27,8 +27,10 @@ def pinned(folder: RunFolder, spec: str) -> str:
         BadInput: no such file, or it has changed since the run began.
     """
     place = folder.path / TASKS
-    noted = sources.note(place)
+    noted = sources.note(place) if spec else None
     if noted is None:
+        if not spec:
+            return spec
         file = envs.source(spec)
         if file is None:
             return spec

@@ -59,5 +59,5 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     settings = token_entropy_weight.Config(alpha=config.alpha)
     rule = Rule.of(token_entropy_weight, "aepo", "GRPO, times 1 + alpha z(entropy)", settings)
     branching = Branching(config.whole, config.branch_from, config.branch_weight, config.branch_penalty)
-    with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True)) as run:
+    with open_language(config, folder, live, resume=resume, needs=Needs(tokens=True, compares=True, even=True)) as run:
         return learn(run, "aepo", rule, objective, collect=lambda _: collect_branching(run, branching))

@@ -114,6 +114,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         tokens=rule.level == "token",
         kinds=tuple(need.removeprefix("kind:") for need in asked if need.startswith("kind:")) if usual else (),
         compares=getattr(found.source, "COMPARES", False) and not config.plan.recorded,
+        recorded=bool(config.plan.recorded),
     )
     unit = "action" if config.act != "trie" and rule.level == "step" else "token"
     names = team.names if team else ("policy",)

@@ -133,7 +133,8 @@ class Graded(TextEnv):
     def _as_task(self, row: int, split: str, again: int) -> Task:
         first = f"{self.name}/{row}"
         name, repeats = (f"{first}/{again}", first) if again else (first, "")
-        return Task(name, self._rows[row]["prompt"], "graded", split, row, {"row": row}, repeats)
+        given = self._rows[row]
+        return Task(name, given["prompt"], str(given.get("kind", "graded")), split, row, {"row": row}, repeats)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The prompt."""

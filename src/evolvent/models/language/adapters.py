@@ -24,6 +24,8 @@ from evolvent.core.seeding import seed_tree
 from evolvent.models.language.load import NOTE, lasting, quiet, save_network, write_whole
 
 POLICY = "policy"
+ALL_LINEAR = "all-linear"
+"""As a target: every linear layer but the head, as peft has it."""
 
 
 class Adapters:
@@ -51,8 +53,9 @@ class Adapters:
         if name in self.names or not name.isidentifier() or name in "lora_":  # peft's own prefix
             raise BadInput("no name for a new adapter", got=name, expected="a new identifier", where="adapters")
         rank, alpha, targets = self.settings
+        modules = ALL_LINEAR if ALL_LINEAR in targets else list(targets)
         config = config or peft.LoraConfig(
-            r=rank, lora_alpha=alpha, target_modules=list(targets), lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
+            r=rank, lora_alpha=alpha, target_modules=modules, lora_dropout=0.0, bias="none", task_type="CAUSAL_LM"
         )
         with quiet(), torch.random.fork_rng():
             torch.manual_seed(seed_tree(self.seed, "lora", name))

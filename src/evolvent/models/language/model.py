@@ -167,6 +167,12 @@ class LanguageModel:
         """
         return self.text.chat(messages, open=open)
 
+    def conversation(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = (), *, open: bool = True
+    ) -> np.ndarray:
+        """Token ids int32 ``[P]`` of a conversation with tools as the chat template itself writes it; see ``Text``."""
+        return self.text.conversation(messages, tools, open=open)
+
     # ------------------------------------------------------------------------------------------------ sampling
     def sample(
         self,

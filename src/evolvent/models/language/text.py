@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,8 @@ class Text:
     def __init__(self, tokenizer: Any, end_ids: Sequence[int] = ()) -> None:
         self.tokenizer = tokenizer
         added: dict[str, int] = {str(token): i for i, token in tokenizer.added_tokens_decoder.items()}
-        special = set(tokenizer.all_special_ids)
-        marked = {text: i for text, i in added.items() if i in special or _MARKUP.fullmatch(text)}
+        self._special = set(tokenizer.all_special_ids)
+        marked = {text: i for text, i in added.items() if i in self._special or _MARKUP.fullmatch(text)}
         self.control = {text: i for text, i in marked.items() if text not in _UNKNOWN}
         self._control_ids = {i: text for text, i in self.control.items()}
         named = [self.control[text] for text in _ENDS if text in self.control]
@@ -74,6 +75,42 @@ class Text:
         rendered, texts, mark = self._rendered(messages, open=open)
         return self._joined(rendered, texts, mark)
 
+    def conversation(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = (), *, open: bool
+    ) -> np.ndarray:
+        """Token ids int32 ``[P]`` of a conversation with tools, exactly as the template writes it: to learn from.
+
+        ``chat`` puts every content aside, which a template then cannot look at (to trim it, to drop thoughts). Here
+        only control tokens in a content are, so that they stay plain text; in what the assistant says only the special
+        ones: ``<tool_call>`` and ``<think>`` are tokens there. ``tool_calls`` have arguments as objects.
+
+        Raises:
+            BadInput: as for ``chat``.
+        """
+        texts, mark = list[str](), _mark([*messages, *tools])
+        names = sorted(self.control, key=len, reverse=True)
+        special = [text for text in names if self.control[text] in self._special]
+        shown: list[dict[str, Any]] = []
+        for i, message in enumerate(messages):
+            _check(message, i)
+            own = special if message["role"] == "assistant" else names
+            shown.append({**_aside(message, texts, mark, own), "role": message["role"]})
+        listed = [_aside(tool, texts, mark, names) for tool in tools]
+        return self._joined(self._by_template(shown, listed, open=open), texts, mark)
+
+    @cached_property
+    def calls_tools(self) -> bool:
+        """Whether the template writes tools, calls and results; else they must be said in words."""
+        call = {"type": "function", "function": {"name": "probe_called", "arguments": {"probe_given": 1}}}
+        tool = {"name": "probe_listed", "description": "d", "parameters": {"type": "object", "properties": {}}}
+        messages = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+        messages += [{"role": "tool", "content": "probe_result", "name": "probe_called"}]
+        try:
+            text = self._by_template(messages, [{"type": "function", "function": tool}], open=True)
+        except BadInput:
+            return False
+        return all(word in text for word in ("probe_listed", "probe_called", "probe_given", "probe_result"))
+
     def chat_behind(self, messages: Sequence[Mapping[str, Any]], number: int) -> np.ndarray:
         """Token ids int32 ``[P]`` of what the template puts behind the content of message ``number``, and all that
         follows it.
@@ -97,6 +134,15 @@ class Text:
 
     def _rendered(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> tuple[str, list[str], str]:
         """The template's text with marks in place of contents, the contents, and the mark."""
+        texts: list[str] = []
+        mark = _mark(messages)
+        hidden = [_hide(message, texts, mark, i) for i, message in enumerate(messages)]
+        return self._by_template(hidden, (), open=open), texts, mark
+
+    def _by_template(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], *, open: bool
+    ) -> str:
+        """What the chat template makes of messages and tools."""
         if not self.tokenizer.chat_template:
             raise BadInput(
                 "this model has no chat template",
@@ -105,13 +151,13 @@ class Text:
                 where="chat",
                 do="use plain prompts that show the form of an answer (--style plain, or encode())",
             )
-        texts: list[str] = []
-        mark = _mark(messages)
-        hidden = [_hide(message, texts, mark, i) for i, message in enumerate(messages)]
         from jinja2 import TemplateError
 
+        listed = {"tools": list(tools)} if tools else {}
         try:
-            rendered = self.tokenizer.apply_chat_template(hidden, tokenize=False, add_generation_prompt=open)
+            return self.tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=open, **listed
+            )
         except (TemplateError, TypeError, KeyError, ValueError) as error:
             raise BadInput(
                 "the chat template refuses these messages",
@@ -119,7 +165,6 @@ class Text:
                 where="chat",
                 expected="roles in the order that this model knows",
             ) from error
-        return rendered, texts, mark
 
     def _joined(self, rendered: str, texts: list[str], mark: str) -> np.ndarray:
         """Tokens of a rendered template: its control tokens, and the plain text between them, contents put back."""
@@ -137,7 +182,7 @@ class Text:
         return np.array([*ids, *self.encode(plain + rendered[at:]).tolist()], np.int32)
 
 
-def _mark(messages: Sequence[Mapping[str, Any]]) -> str:
+def _mark(messages: Sequence[Any]) -> str:
     """A string that stands for contents while the template is rendered; it occurs in none of them."""
     text, mark = json.dumps(messages, default=str, ensure_ascii=False), "\ue000"
     while mark in text:
@@ -146,12 +191,17 @@ def _mark(messages: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _hide(message: Mapping[str, Any], texts: list[str], mark: str, i: int) -> dict[str, Any]:
+    _check(message, i)
+    return {key: value if key in ("role", "type") else _hidden(value, texts, mark) for key, value in message.items()}
+
+
+def _check(message: Mapping[str, Any], i: int) -> None:
+    """Refuse what is no message."""
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
         raise BadInput("not a message", got=message, expected='{"role": …, "content": …}', where=f"messages[{i}]")
     content = message.get("content", "")
     if not (isinstance(content, str) or (content is None and len(message) > 2)):
         raise BadInput("content is not text", got=type(content).__name__, expected="str", where=f"messages[{i}]")
-    return {key: value if key in ("role", "type") else _hidden(value, texts, mark) for key, value in message.items()}
 
 
 def _hidden(value: Any, texts: list[str], mark: str) -> Any:
@@ -162,3 +212,16 @@ def _hidden(value: Any, texts: list[str], mark: str) -> Any:
     if isinstance(value, Mapping):
         return {k: v if k == "type" else _hidden(v, texts, mark) for k, v in value.items()}
     return [_hidden(item, texts, mark) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _aside(value: Any, texts: list[str], mark: str, controls: Sequence[str]) -> Any:
+    """``value`` with every one of ``controls`` put aside that stands in a string of it."""
+    if isinstance(value, str):
+        for control in controls:
+            if control in value:
+                texts.append(control)
+                value = value.replace(control, f"{mark}{len(texts) - 1};")
+        return value
+    if isinstance(value, Mapping):
+        return {k: _aside(v, texts, mark, controls) for k, v in value.items()}
+    return [_aside(item, texts, mark, controls) for item in value] if isinstance(value, list | tuple) else value

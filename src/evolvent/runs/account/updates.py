@@ -203,7 +203,7 @@ def pictures(run: Updates, *, trained: str, judged_as: str, chance: str) -> list
     if not run.updates:
         return []
     lines = training(run, "return", trained, 2)
-    lines += [*_level(run.chance, chance, 1), *_level(run.idle, NO_ACTION, 3), _evaluated(run, judged_as)]
+    lines += [*_level(run.chance, chance, 1), *_level(run.idle, NO_ACTION, 3), evaluated(run, judged_as)]
     found: list[Block] = [Curve("Return of an attempt", _drawn(lines), run.unit, "return")] if _drawn(lines) else []
     if "success_mean" in run.reported():
         lines = [*training(run, "success_mean", trained, 2, role=""), *_level(run.chance, chance, 1, success=True)]
@@ -255,7 +255,7 @@ def training(run: Updates, name: str, label: str, style: int, *, role: str = "le
     return [Line(name if label else "", tuple(raw_x), tuple(raw_y), style=style, mark="points"), line]
 
 
-def _evaluated(run: Updates, label: str) -> Line:
+def evaluated(run: Updates, label: str) -> Line:
     """The evaluations with their intervals over attempts."""
     rows = [row for row in run.evaluations if row.get("value") is not None]
     ends = [row.get("ci95") or (None, None) for row in rows]

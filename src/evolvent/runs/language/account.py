@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.blocks import Block, Credit, Hint, Page, Text, Tree
+from evolvent.evaluate.blocks import Block, Credit, Curve, Hint, Page, Text, Tree
 from evolvent.evaluate.live import interval
 from evolvent.runs.account import memories, samples, trees, updates
 from evolvent.runs.account.updates import PART_LABELS, Row, Updates, section, success_interval
@@ -49,7 +51,8 @@ def account(folder: RunFolder) -> Page:
     """What a run that trains a language model tells of itself."""
     manifest = folder.manifest()
     summary = folder.summary() if folder.finished else {}
-    run = updates.updates(folder.read_metrics(), "attempts")
+    rows = folder.read_metrics()
+    run = updates.updates(rows, "examples" if any("examples" in row for row in rows) else "attempts")
     others = [n for n in run.reported() if n != "success_mean" and n not in _HEALTH]  # rewards of several kinds
     learned = [name for name in run.learned() if name not in _HEALTH]
     drawn = _first_and_last(trees.read(folder.path))
@@ -60,6 +63,7 @@ def account(folder: RunFolder) -> Page:
         *judged.comparisons,
         *_success(summary, run),
         *updates.pictures(run, trained="training, sampled", judged_as="held-out tasks, greedy", chance="random play"),
+        *_losses(run, rows),
         *_warnings(run),
         *([Credit(_CREDIT, "Credit of every token")] if (folder.path / _CREDIT).exists() else []),
         *memories.valuable(summary),
@@ -103,6 +107,8 @@ def _hint(summary: Row) -> Hint:
         )
     advice = "Train longer; signs that it cannot learn are in docs/when-it-does-not-learn.md."
     done = summary.get("updates")
+    if "examples" in summary:  # its learning rate has fallen: it does not go on
+        return Hint("More examples, more passes (--epochs) or a larger model; held-out loss that rises has had enough.")
     return Hint(advice, ("--updates", str(2 * done)) if done else (), resume=bool(done))
 
 
@@ -139,6 +145,17 @@ def _success(summary: Row, run: Updates) -> list[Block]:
         if row and row.get("success_mean") is not None
     ]
     return [Text(("Held-out tasks solved: " + ", ".join(said) + ".",))] if said else []
+
+
+def _losses(run: Updates, rows: Sequence[Row]) -> list[Block]:
+    """The loss of examples, learned from and held out."""
+    held = updates.updates(({**row, "phase": "eval"} for row in rows if row.get("phase") == "loss"), run.unit)
+    if not held.evaluations:
+        return []
+    lines = [*updates.training(run, "loss", "learned from", 2), updates.evaluated(held, "held out")]
+    if run.evaluations:  # a comparison of runs draws what they earn
+        lines = [replace(line, role="") for line in lines]
+    return [Curve("Loss of examples", tuple(line for line in lines if line.x), run.unit, "loss, nats a token")]
 
 
 # ------------------------------------------------------------------------------------------------ warnings, time

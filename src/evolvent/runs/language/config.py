@@ -26,6 +26,10 @@ class Plan:
     """Limit on sampled tokens in total, checked after each update; 0 = no limit."""
     lora_rank: int = 8
     """Rank of the LoRA adapter; 0 = train all weights."""
+    lora_alpha: int = 16
+    """Alpha of the LoRA adapter: its scale is alpha / rank."""
+    lora_targets: tuple[str, ...] = ("q_proj", "v_proj")
+    """Modules that get LoRA weights, by the ends of their names; all-linear = every linear layer but the head."""
     reference: Literal["start", "base"] = "start"
     """What KL and preferences measure from: start, the weights that training starts from, a loaded adapter's among
     them; or base, the model beneath that adapter."""
@@ -65,6 +69,10 @@ class Plan:
     """Updates between checkpoints."""
     record: int = 2
     """Attempts of each update that are written to episodes.jsonl; those of the last update are all written."""
+    curriculum: Literal["none", "sec"] = "none"
+    """Which training tasks come: in order (none), or of the kinds that teach most (sec, from 1,024 tasks)."""
+    allocation: Literal["even", "knapsack"] = "even"
+    """How an update's attempts are distributed over its tasks: evenly, or where they are worth most (knapsack)."""
     memory: str = ""
     """A memory that learns beside the weights from the same attempts: memlift, memrl, …; empty = none."""
     memories: int = 3
@@ -160,6 +168,7 @@ class CriticConfig(ClippedConfig):
 _POSITIVE = """
     updates prompts group epochs minibatches eval_tasks save_every micro_tokens draws passes capacity memories
     progress_passes replay_size stale limit length rounds shown rollouts simulations widths longest questions samples
+    lora_alpha
 """
 _COUNTS = """
     minutes sampled lora_rank threads workers answer turns tokens eval_every record critic_epochs warmup whole interval

@@ -18,6 +18,7 @@ from evolvent.runs.language.evaluation import random_play
 from evolvent.runs.language.run import open_language
 from evolvent.runs.language.start import Needs
 from evolvent.runs.language.tasks import repeated
+from evolvent.runs.language.tuning import examples_of, measured, tuned
 from evolvent.runs.language.weights import Weights
 
 
@@ -54,6 +55,8 @@ def evaluate_language(
             expected="a run that has finished an update",
             where="checkpoints/",
         )
+    if not (env or trained.env):
+        return _examples(trained, folder, live, newest)
     plan = dataclasses.replace(trained.plan, eval_tasks=episodes or trained.plan.eval_tasks)
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     with (
@@ -83,6 +86,23 @@ def evaluate_language(
         **played,
         "random": chance,
     }
+
+
+def _examples(config: LanguageConfig, folder: RunFolder, live: Live, newest: Path) -> dict[str, Any]:
+    """The loss on the examples that the run held out, where it has no environment."""
+    from evolvent.learn import checkpoint
+
+    with open_language(config, folder, live, needs=Needs(training=False)) as run:
+        state = checkpoint.load(newest, {"weights.policy": Weights(run.model, "policy")})
+        heldout = tuned(run, examples_of(config), resume=True)[0].heldout
+        if not heldout:
+            do = "attempt an environment: --env ENV"
+            raise BadInput("the run held nothing out", got="--heldout 0", expected="> 0", where=str(folder.path), do=do)
+        loss = measured(run, heldout)
+    low, high = loss["ci95"]
+    live.note(f"held-out loss {loss['value']:.4g} [{low:.4g}, {high:.4g}], {count(loss['n'], 'example')}")
+    facts = {"algo": folder.manifest()["algo"], "env": "", "model": config.model, "seed": config.seed}
+    return {**facts, "update": state["update"], "n": loss["n"], "tasks": loss["tasks"], "heldout_loss": loss}
 
 
 def _show(results: Mapping[str, Mapping[str, Any]], title: str, live: Live) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from evolvent.core.branches import linear
 from evolvent.core.codec import load_episodes
@@ -18,12 +15,15 @@ from evolvent.core.rounding import differ
 from evolvent.core.seeding import rng
 from evolvent.credit._shared import Shared
 from evolvent.credit.step_search_return import to_go
+from evolvent.runs.language.examples import by_template, ending
+from evolvent.runs.language.rows import in_words, json_lines
 from evolvent.runs.language.run import LanguageRun
 
 if TYPE_CHECKING:
     from evolvent.models.language.model import LanguageModel
 
 FIELDS = ("prompt", "chosen", "rejected")
+_EXPECTED = ", ".join(FIELDS)
 Compare = Literal["attempts", "siblings"]
 
 
@@ -70,12 +70,14 @@ def find_pairs(place: str, compare: Compare = "attempts") -> Pairs | None:
             )
         return None
     path = _file(place, "--pairs")
-    as_texts = any("chosen" in row for _, row in _lines(path, first=True))
+    as_texts = any("chosen" in row for _, row in json_lines(path, _EXPECTED, first=True))
     if as_texts and compare == "siblings":
         raise BadInput("pairs in words are compared as they are", got=str(path), where="--compare siblings")
     groups = () if as_texts else _groups(path)
     telling = siblings(groups) if compare == "siblings" else (g for g in groups if differ([e.total_reward for e in g]))
-    texts = [(number, _pair(row, f"{path}:{number}")) for number, row in _lines(path)] if as_texts else []
+    texts = (
+        [(number, _pair(row, f"{path}:{number}")) for number, row in json_lines(path, _EXPECTED)] if as_texts else []
+    )
     found = Pairs(path, texts=tuple(texts), groups=tuple(telling))
     if not found.texts and not groups and load_episodes(path):
         raise BadInput(
@@ -105,7 +107,7 @@ def find_attempts(place: str) -> Pairs | None:
     if not place:
         return None
     path = _file(place, "--recorded")
-    as_texts = any("chosen" in row for _, row in _lines(path, first=True))
+    as_texts = any("chosen" in row for _, row in json_lines(path, _EXPECTED, first=True))
     found = Pairs(path, groups=() if as_texts else _groups(path))
     if not found.groups:
         raise BadInput(
@@ -209,7 +211,8 @@ def read_pairs(
     read by the chat template: the prompt is the user's message, and answers end as the template ends them.
     """
     groups: list[list[Episode]] = []
-    end = _ending(pairs, model, stop)
+    said = [str(row[name]) for _, row in pairs.texts for name in FIELDS[1:]]
+    end = ending(model, said, stop)
     for number, row in pairs.texts:
         prompt = row["prompt"]
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
@@ -217,7 +220,8 @@ def read_pairs(
         pair: list[Episode] = []
         for name in FIELDS[1:]:
             good, text = name == "chosen", str(row[name])
-            seen, ids = _by_template(model, messages, text) if context is None else (context, end(text))
+            answer = {"role": "assistant", "content": text}
+            seen, ids = by_template(model, model.chat, messages, answer) if context is None else (context, end(text))
             episode = Episode(f"pair-{number}", group=f"pair-{number}", id=f"{number}.{name}")
             episode.observe("\n".join(message["content"] for message in messages), token_ids=seen, parent=-1)
             episode.act(text, token_ids=ids, reward=float(good), finish="stop")
@@ -225,39 +229,6 @@ def read_pairs(
             pair.append(episode)
         groups.append(pair)
     return groups
-
-
-def _ending(pairs: Pairs, model: LanguageModel, stop: Sequence[str] | None) -> Callable[[str], np.ndarray]:
-    """How an answer in plain words is written with its end: what is never said of it becomes less likely."""
-    if stop is None:
-        return model.encode
-    answers = [str(row[name]) for _, row in pairs.texts for name in FIELDS[1:]]
-    mark = next((one for one in stop if not any(one in text.removesuffix(one) for text in answers)), "")
-    if mark:
-        return lambda text: model.encode(text.removesuffix(mark) + mark)
-    own = model.tokenizer.eos_token_id
-    last = np.array([own if own in model.end_ids else min(model.end_ids)] if model.end_ids else [], np.int32)
-    return lambda text: np.concatenate([model.encode(text), last])
-
-
-def _by_template(model: LanguageModel, messages: list[dict[str, str]], text: str) -> tuple[np.ndarray, np.ndarray]:
-    """What stands before an answer, and the answer with the token that ends it.
-
-    A template may open more for an answer than a given one has, such as ``<think>``: what both begin with counts.
-    """
-    whole = model.chat([*messages, {"role": "assistant", "content": text}], open=False)
-    opened, closed = model.chat(messages), model.chat(messages, open=False)
-    most = min(len(opened), len(whole))
-    same = int(np.argmin([*(opened[:most] == whole[:most]), False]))
-    if same < len(closed):
-        raise BadInput(
-            "the chat template does not append: it rewrites what was said before",
-            where=model.name,
-            do="give the pairs as texts, in the plain style (--style plain)",
-        )
-    said = whole[same:]
-    ends = [i for i, token in enumerate(said.tolist()) if token in model.end_ids]
-    return whole[:same], said[: ends[0] + 1] if ends else said
 
 
 def read_groups(pairs: Pairs, model: LanguageModel, *, sampled: bool = False) -> list[list[Episode]]:
@@ -278,7 +249,7 @@ def _pair(row: dict[str, Any], where: str) -> dict[str, Any]:
 
     There each side is the answer alone, or the whole conversation; the prompt may be left out where both begin alike.
     """
-    row = {name: _in_words(row[name]) for name in FIELDS if name in row}
+    row = {name: in_words(row[name]) for name in FIELDS if name in row}
     if "prompt" not in row and all(isinstance(row.get(name), str) for name in FIELDS[1:]):
         row = _common(row)
     if all(isinstance(row.get(name), str) and row[name] for name in FIELDS):
@@ -313,19 +284,6 @@ def _common(row: dict[str, Any]) -> dict[str, Any]:
     while same and (any(text[same - 1 : same + 1].isalnum() for text in sides) or sides[0][same - 1] == " "):
         same -= 1  # a space belongs to the word behind it
     return {"prompt": sides[0][:same], **{name: row[name][same:] for name in FIELDS[1:]}}
-
-
-def _in_words(said: Any) -> Any:
-    """Messages whose contents are parts, with what the parts of text say; anything else as it is."""
-    if not isinstance(said, list) or not all(isinstance(one, dict) for one in said):
-        return said
-    return [{**one, "content": _joined(one.get("content"))} for one in said]
-
-
-def _joined(content: Any) -> Any:
-    parts = content if isinstance(content, list) else []
-    texts = [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
-    return "".join(texts) if parts and len(texts) == len(parts) else content
 
 
 def _is_said(messages: Any) -> bool:
@@ -365,19 +323,3 @@ def _check_tokens(episode: Episode, model: LanguageModel, path: Path) -> None:
         where=str(path),
         do="train the model that recorded them (--model)",
     )
-
-
-def _lines(path: Path, *, first: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise BadInput("not JSON", got=line[:80], where=f"{path}:{number}") from error
-            if not isinstance(row, dict):
-                raise BadInput("not an object", got=line[:80], expected=", ".join(FIELDS), where=f"{path}:{number}")
-            yield number, row
-            if first:
-                return

@@ -6,7 +6,7 @@ weights, optimizer state and random streams; tasks, attempts and draws are seede
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from evolvent.play.together import Player
 from evolvent.runs.copies import Played, PlayerOf
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
+from evolvent.runs.language.curriculum import Curriculum
 from evolvent.runs.language.evaluation import outcome, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
@@ -59,6 +60,7 @@ class LanguageRun:
         memory: what learns beside the weights, where ``plan.memory`` asks for it.
         acting: how the model decides while it learns.
         reference: the adapter whose weights divergence is measured from; ``None`` = the frozen base.
+        judge: what an evaluation measures before it attempts tasks; nothing at first.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class LanguageRun:
             name: torch.optim.AdamW(model.trainable(name), lr=config.lr, weight_decay=0.0) for name in adapters
         }
         self.generator, self.reference = torch.Generator(), _reference(config, model, folder)
+        self.judge: Callable[[], object] = lambda: None
         self.attempts = self.sampled = 0
         self._waited = False
         self.acting = Acting(model, config.act, config.temperature)
@@ -111,6 +114,9 @@ class LanguageRun:
 
             self.memory = LanguageMemory(plan, folder.path / FILE, config.seed, self.env.reward_range)
             self.keep(memory=self.memory)
+        self._curriculum = Curriculum(config, self._tasks)
+        if (plan.curriculum, plan.allocation) != ("none", "even"):
+            self.keep(curriculum=self._curriculum)
         self._shown, self._played = Shown(folder, live, plan.record, config.seed), Played()
 
     @property
@@ -134,7 +140,8 @@ class LanguageRun:
     def collect(
         self, player: PlayerOf | None = None, *, again: int = 0, which: Sequence[tuple[int, int]] = ()
     ) -> list[Episode]:
-        """``group`` attempts at each of ``prompts`` tasks; those whose environment broke are left out and counted.
+        """``group`` attempts at each of ``prompts`` tasks, or as ``plan.allocation`` distributes them; those whose
+        environment broke are left out and counted.
 
         Args:
             player: how an attempt goes, where ``attempt_settings`` does not say it.
@@ -145,10 +152,8 @@ class LanguageRun:
             EnvError: more than half of the update's attempts broke.
         """
         config, now = self.config, (self.update, again) if again else (self.update,)
-        tasks = self.tasks_of(self.update)
-        if again:
-            tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", *now) % 2**31)
-        which = which or [(n, g) for n in range(len(tasks)) for g in range(config.group)]
+        tasks = self.tasks_of(self.update, again)
+        which = which or self._curriculum.which(tasks)
         seeds = [seed_tree(config.seed, "attempt", *now, n, g) for n, g in which]
         jobs = [(tasks[n], seed, ".".join(map(str, (*now, n)))) for (n, _), seed in zip(which, seeds, strict=True)]
         played = self._play(jobs, self.acting, player or self.attempt)
@@ -158,9 +163,16 @@ class LanguageRun:
         self._played.check(f"of update {self.update + 1}")
         return played.episodes
 
-    def tasks_of(self, update: int) -> list[Task]:
-        """The training tasks of an update."""
-        return self._tasks[update * self.config.prompts :][: self.config.prompts]
+    def tasks_of(self, update: int, again: int = 0) -> list[Task]:
+        """The training tasks of an update; ``again``: 1, 2, … for further draws within it."""
+        config = self.config
+        if config.plan.curriculum == "sec":
+            tasks = self._curriculum.tasks(update, again)
+        elif again:
+            tasks = drawn(self.env, config.prompts, seed_tree(config.seed, "tasks", update, again) % 2**31)
+        else:
+            tasks = self._tasks[update * config.prompts :][: config.prompts]
+        return self._curriculum.noted(tasks)
 
     def early(self, updates: int) -> bool:
         """Whether this is one of the first ``updates``, in which the policy waits; not once half the budget is gone."""
@@ -246,13 +258,27 @@ class LanguageRun:
         settled = {} if self.memory is None else self.memory.settle(self.acting, self.attempt_settings, ledger)
         row = update_row(episodes, self._played, self.shell.seconds)
         self._played = Played()
-        row = self.shell.log(self.attempts, row, values | settled)
+        settled |= self._curriculum.learn(ledger)
+        self.shell.tell(facts(self.logged(row, episodes, ledger, values | settled)))
+
+    def logged(
+        self, row: Mapping[str, Any], episodes: Sequence[Episode], ledger: Ledger, learned: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """End an update with these columns and what was learned; some of its attempts are kept to be seen.
+
+        Raises:
+            ModelError: a value is not finite.
+        """
+        line = self.shell.log(self.attempts, row, learned)
         self._shown.add(self.update, episodes, ledger)
-        self.shell.tell(facts(row))
+        return line
 
     # ---------------------------------------------------------------------------------------------- judging
     def evaluate(self) -> dict[str, Any]:
-        """Attempt the held-out tasks greedily and log it."""
+        """Attempt the held-out tasks greedily and log it; without an environment only what ``judge`` does."""
+        self.judge()
+        if not self.heldout:
+            return {}
         result = self.attempt_heldout("greedy")
         self.folder.log(self.attempts, phase="eval", **result)
         self.shell.signs({"phase": "eval", **result})
@@ -276,9 +302,7 @@ class LanguageRun:
     def finish(self, algo: str, rule: Rule) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model."""
         greedy, sampled = self.shell.judged(self.attempts), self.attempt_heldout("sampled")
-        self._shown.finish(rule, self.model.decode)
-        for adapter in self.optimizers:
-            self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
+        self.keep_model(rule)
         metrics = outcome(self.folder.read_metrics(), greedy, sampled)
         if not metrics["policy_updates"]:
             self.live.note(f"! the policy was trained in none of {self.update} updates: this is the model as it began")
@@ -293,6 +317,12 @@ class LanguageRun:
             **metrics,
             **({} if self.memory is None else self.memory.summary()),
         }
+
+    def keep_model(self, rule: Rule) -> None:
+        """Write the trained model, and the credit of the attempts that are shown."""
+        self._shown.finish(rule, self.model.decode)
+        for adapter in self.optimizers:
+            self.model.save(self.folder.path / "model" / (adapter if len(self.optimizers) > 1 else ""), adapter)
 
     def close(self) -> None:
         """Release the memory; environments and model belong to who opened them."""
@@ -310,11 +340,13 @@ class LanguageRun:
             return
         if self.shell.resume and self.memory is not None:
             self.memory.forget()
-        self.live.status(f"attempting {count(len(self.heldout), 'held-out task')} of {self.config.env} before learning")
-        tasks = repeated(self.heldout, self.config.plan.eval_tasks)
-        self.folder.log(
-            0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed, self.attempt_settings.world)
-        )
+        if self.heldout:
+            some = count(len(self.heldout), "held-out task")
+            self.live.status(f"attempting {some} of {self.config.env} before learning")
+            tasks = repeated(self.heldout, self.config.plan.eval_tasks)
+            self.folder.log(
+                0, phase="random", **random_play(self.copies.spec, tasks, self.config.seed, self.attempt_settings.world)
+            )
         self.evaluate()
 
     def _play(self, jobs: Sequence[tuple[Task, int, str]], acting: Acting, player: PlayerOf) -> Played:
@@ -373,6 +405,8 @@ def open_language(
             name,
             dtype=plan.dtype,
             lora_rank=plan.lora_rank,
+            lora_alpha=plan.lora_alpha,
+            targets=plan.lora_targets,
             adapters=(*adapters, *others),
             device=plan.device,
             gradient_checkpointing=plan.checkpointing,

@@ -35,6 +35,10 @@ class Needs:
     """Tasks to learn from; a run that is judged alone has none."""
     compares: bool = False
     """Several attempts at a task: its rule knows an attempt by what others of its group earned, ``COMPARES``."""
+    even: bool = False
+    """As many attempts at each task: it distributes them by itself, or counts on it."""
+    recorded: bool = False
+    """What is learned from is given, examples or recorded attempts: no tasks are drawn."""
     labels: bool = False
     """The environment labels lines of answers, ``line_labels(task)``."""
 
@@ -63,6 +67,8 @@ def tasks_of(
     Raises:
         BadInput: the environment is none for these settings.
     """
+    if not config.env:
+        return [], []
     tasks, heldout = run_tasks(env, config, note) if needs.training else ([], heldout_tasks(env, config, note))
     _check_env(config, needs, env, (tasks or heldout)[0])
     return tasks, heldout
@@ -83,6 +89,21 @@ def _check_needs(config: LanguageConfig, needs: Needs) -> None:
             expected=">= 2",
             where="--group",
             do="--group 4, or what learns from single attempts: reinforce, poad, kto",
+        )
+    if needs.recorded and (config.plan.curriculum, config.plan.allocation) != ("none", "even"):
+        raise BadInput(
+            "examples and recorded attempts are taken as they are: no tasks are drawn",
+            got=f"--curriculum {config.plan.curriculum} --allocation {config.plan.allocation}",
+            expected="none and even",
+            where="--curriculum, --allocation",
+        )
+    if needs.even and config.plan.allocation != "even":
+        raise BadInput(
+            "this system distributes attempts by itself, or wants as many at each task",
+            got=f"--allocation {config.plan.allocation}",
+            expected="even",
+            where="--allocation",
+            do="leave it out, or take a system such as grpo",
         )
     if needs.whole and config.act == "trie":
         raise not_whole()

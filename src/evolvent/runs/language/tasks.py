@@ -10,6 +10,7 @@ from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.envs.promises import check_splits
 from evolvent.runs.language.config import LanguageConfig
+from evolvent.runs.language.curriculum import POOL, check_kinds
 
 
 def some_tasks(env: Env, split: str, n: int, seed: int) -> list[Task]:
@@ -42,15 +43,20 @@ def heldout_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None])
 
 
 def run_tasks(env: Env, config: LanguageConfig, note: Callable[[str], None]) -> tuple[list[Task], list[Task]]:
-    """The tasks of all updates, in order, and those that are held out, no two of them alike.
+    """The tasks of all updates, in order, or those that a curriculum draws from, and those that are held out, no two of
+    them alike.
 
     ``note`` is called where there are fewer than asked for: training tasks repeat, held-out ones do not.
 
     Raises:
         BadInput: there is none, or some are in both.
     """
-    wanted = config.updates * config.prompts
-    train = drawn(env, wanted, seed_tree(config.seed, "tasks") % 2**31)
+    wanted, seed = config.updates * config.prompts, seed_tree(config.seed, "tasks") % 2**31
+    if config.plan.curriculum == "none":
+        train = drawn(env, wanted, seed)
+    else:
+        wanted, train = 0, distinct(some_tasks(env, "train", POOL, seed))
+        check_kinds(config, train)
     if (different := len(distinct(train))) < wanted:
         note(f"{config.env} has fewer than {wanted} different training tasks: {different}, which come again and again")
     heldout = heldout_tasks(env, config, note)
