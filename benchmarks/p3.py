@@ -149,7 +149,8 @@ def main():
     parser.add_argument("--out", type=Path, default=OUT)
     given = parser.parse_args()
     judges, settings = heldout(given.heldout), {"model": given.model, "lr": given.lr, "prompts": 4}
-    commands = [shlex.join(["python", "benchmarks/p3.py", *sys.argv[1:]])]
+    asked = [one for i, one in enumerate(sys.argv) if i and "--out" not in sys.argv[i - 1 : i + 1]]
+    commands = [shlex.join(["python", "benchmarks/p3.py", *asked])]
     result = {"commands": commands, "provenance": provenance(), "settings": settings, "rows": []}
     if given.out.exists():
         before = json.loads(given.out.read_text("utf-8"))
