@@ -1,0 +1,160 @@
+"""The calls in what a model answers: JSON as chat models write it, or Python's syntax as BFCL asks for.
+
+    {"name": "f", "arguments": {"a": 1}}        also "parameters"; a list of these; several one after another
+    {"type": "function", "function": {...}}     as in chat messages, arguments as an object or as its text
+    [f(a=1), g(b="x")]                          one call alone, too
+
+in a Markdown fence, in ``<tool_call>`` tags, or behind thoughts that ``</think>`` ends. Anything else is a refusal.
+Python is read as the official decoder (``bfcl-eval`` 2026.3.23) does, without running anything: a bare word is a text,
+a tuple stays one, and arguments without a name are dropped.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+_FENCE = re.compile(r"```(?:[\w+-]*\n)?(.*?)(?:```|\Z)", re.S)
+_TAG = re.compile(r"</?tool_calls?>|</?TOOLCALL>|<\|(?:python_tag|tool_calls?)\|>")
+_BETWEEN = re.compile(r"[\s,;]*")
+_JSON_CALL = re.compile(r'(?:\[\s*)?\{\s*"(?:name|arguments|parameters|type|id|function|tool_calls)"\s*:')
+_PYTHON_CALL = re.compile(r"(?:\[\s*)?[^\W\d][\w.]*\(")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The calls of an answer, ``{"name", "arguments"}`` each.
+
+    ``form`` is "json", "python", "none" (a refusal: a text without calls, or ``[]``), or "broken": it begins as a call
+    and cannot be read, such as one that was cut in the middle; then there are no calls.
+    """
+
+    calls: tuple[dict[str, Any], ...]
+    form: str
+
+
+def read_calls(text: str) -> Answer:
+    """The calls of an answer; never raises."""
+    text = _TAG.sub(" ", text.rpartition("</think>")[2])
+    fenced = [block for block in _FENCE.findall(text) if block.strip()]
+    answers = [_read(one.strip("`' \r\n\t")) for one in fenced or [text]]
+    calls = tuple(call for answer in answers for call in answer.calls)
+    if any(answer.form == "broken" for answer in answers):
+        return Answer((), "broken")
+    return Answer(calls, next((answer.form for answer in answers if answer.calls), "none"))
+
+
+def _read(text: str) -> Answer:
+    """One text without fences and tags."""
+    try:
+        if _PYTHON_CALL.match(text):
+            return Answer(tuple(_python(text)), "python")
+        if found := _JSON_CALL.search(text):
+            return Answer(tuple(_json(text, found.start())), "json")
+    except (ValueError, TypeError, SyntaxError, ArithmeticError, RecursionError, MemoryError):
+        return Answer((), "broken")
+    return Answer((), "none")
+
+
+# ------------------------------------------------------------------------------------------------ JSON
+def _json(text: str, at: int) -> list[dict[str, Any]]:
+    """The calls in the values that stand one after another from ``at`` on."""
+    calls, decoder = list[dict[str, Any]](), json.JSONDecoder()
+    while True:
+        value, at = decoder.raw_decode(text, at)
+        calls += _calls(value)
+        at = _end(text, at)
+        if not _JSON_CALL.match(text, at):
+            return calls
+
+
+def _end(text: str, at: int) -> int:
+    between = _BETWEEN.match(text, at)
+    return between.end() if between else at
+
+
+def _calls(value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, list):
+        return [call for one in cast("list[Any]", value) for call in _calls(one)]
+    outer = _object(value)
+    if "tool_calls" in outer:
+        return _calls(outer["tool_calls"])
+    call = _object(outer.get("function", outer))
+    arguments = call.get("arguments", call.get("parameters", {}))
+    if not isinstance(name := call.get("name"), str) or not name:
+        raise ValueError("no name")
+    return [
+        {"name": name, "arguments": dict(_object(json.loads(arguments) if isinstance(arguments, str) else arguments))}
+    ]
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ValueError("no object")
+    return cast("Mapping[str, Any]", value)
+
+
+# ------------------------------------------------------------------------------------------------ Python
+def _python(text: str) -> list[dict[str, Any]]:
+    if not (text.startswith("[") and text.endswith("]")):
+        text = f"[{text}]"
+    body = ast.parse(text, mode="eval").body
+    if not isinstance(body, ast.List) or not all(isinstance(one, ast.Call) for one in body.elts):
+        raise ValueError("no calls")
+    return [{"name": _name(one.func), "arguments": _named(one)} for one in body.elts if isinstance(one, ast.Call)]
+
+
+def _name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_name(node.value)}.{node.attr}"
+    if not isinstance(node, ast.Name):
+        raise ValueError("no name")
+    return node.id
+
+
+def _named(call: ast.Call) -> dict[str, Any]:
+    if any(one.arg is None for one in call.keywords):
+        raise ValueError("** in a call")
+    return {str(one.arg): _value(one.value) for one in call.keywords}
+
+
+def _value(node: ast.expr | None) -> Any:
+    if isinstance(node, ast.Constant):
+        return "..." if node.value is Ellipsis else node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_value(node.operand)
+    if isinstance(node, ast.List):
+        return [_value(one) for one in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(_value(one) for one in node.elts)
+    if isinstance(node, ast.Dict):
+        return {_value(key): _value(one) for key, one in zip(node.keys, node.values, strict=True)}
+    if isinstance(node, ast.BinOp):
+        return _sum(node)
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and node.keywords:
+        return {_name(node.func): _named(node)}
+    if isinstance(node, ast.Call | ast.Subscript):
+        return ast.unparse(node)
+    raise ValueError("not a value")
+
+
+def _sum(node: ast.BinOp) -> int | float:
+    """The value of a sum of numbers, which the official decoder evaluates; texts are not joined."""
+    left, right = _value(node.left), _value(node.right)
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        raise ValueError("no sum of numbers")
+    if isinstance(node.op, ast.Add):
+        return left + right
+    if isinstance(node.op, ast.Sub):
+        return left - right
+    if isinstance(node.op, ast.Mult):
+        return left * right
+    if isinstance(node.op, ast.Div):
+        return left / right
+    raise ValueError("no sum of numbers")
