@@ -28,12 +28,13 @@ def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
     """
     for where, line, record in json_lines(path, repairs):
         if any(listing(mapping(record).get(key)) for key in _SAID):
-            yield _attempt(where, line, record, repairs.part())
+            yield attempt(where, line, record, repairs.part())
         else:
             repairs.add("lines without messages left out", where)
 
 
-def _attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
+def attempt(where: str, line: bytes, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
+    """One line of such a file: ``line`` as bytes, for its checksum, and ``record`` as JSON."""
     asked = _texts(record.get("system") or record.get("instructions"), "system")
     asked += _texts(record.get("prompt"), "user") + _texts(record.get("input"), "user")
     context = [  # what stood in the prompt was decided elsewhere
