@@ -7,6 +7,8 @@ where nothing else is left, others of the data are listed.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import random
 import re
 from collections.abc import Iterable, Sequence
@@ -43,9 +45,10 @@ def without_its_tools(row: Row, tools: Sequence[Tool], draw: random.Random) -> R
     called = [tool for tool in row.tools if tool["name"] in {call["name"] for call in row.gold}]
     taken = {tool["name"] for tool in called}
     rest = [tool for tool in row.tools if tool["name"] not in taken and not _like(tool, called)]
-    listed = {tool["name"] for tool in rest}
-    others = [t for t in tools if t["name"] not in taken | listed and not _like(t, called)]
-    rest += draw.sample(others, min(len(others), max(0, min(_LEAST, len(row.tools)) - len(rest))))
+    listed, missing = {tool["name"] for tool in rest}, min(_LEAST, len(row.tools)) - len(rest)
+    if missing > 0:
+        others = (one for one in draw.sample(tools, len(tools)) if one["name"] not in taken | listed)
+        rest += itertools.islice((one for one in others if not _like(one, called)), missing)
     if not rest:
         return None
     return dataclasses.replace(
@@ -70,10 +73,11 @@ def alike(a: Tool, b: Tool) -> float:
     return len(one & other) / len(one | other) if one | other else 0.0
 
 
-def words(text: str) -> set[str]:
+@functools.lru_cache(maxsize=8192)
+def words(text: str) -> frozenset[str]:
     """The words of a text, parts of names too, without the shortest."""
     parts = re.sub(r"([a-z])([A-Z])", r"\1 \2", text)
-    return {word.lower().rstrip("s") for word in re.findall(r"[^\W_]+", parts) if len(word) > 2}
+    return frozenset(word.lower().rstrip("s") for word in re.findall(r"[^\W_]+", parts) if len(word) > 2)
 
 
 def _like(tool: Tool, others: Iterable[Tool]) -> bool:

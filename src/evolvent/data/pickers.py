@@ -19,6 +19,9 @@ from evolvent.formulas.call_match import Call, match
 
 Pick = Callable[[str, Sequence[Tool]], str | None]
 """Request and tools to the name of one; ``None`` = refused."""
+CHOSEN = 300
+"""Rows on which a threshold is chosen, at most."""
+_BATCH = 64
 COLUMNS = ("function right", "arguments right", "refusals right", "call rate")
 
 
@@ -120,22 +123,22 @@ def baselines(
         rows: what is judged on.
         chosen_on: rows on which the threshold of the cosine is chosen.
         embedder: without one, words alone.
-        tell: told the share that is done.
+        tell: told the share of the texts that is embedded.
     """
     picks: dict[str, Pick] = {"never calls": no_tool, "always calls (first tool)": first_tool}
     picks["words in common"] = words_in_common
     if embedder is not None:
-        known = _Remembered(embedder)
-        least = threshold(known, chosen_on)
+        known, fewer = _Remembered(embedder), chosen_on[:: -(-len(chosen_on) // CHOSEN) or 1]
+        known.learn([text for row in (*rows, *fewer) for text in (row.request, *map(said, row.tools))], tell)
+        least = threshold(known, fewer)
         picks["nearest description"] = nearest(known)
         picks[f"nearest, refuses below {least:.2f}"] = nearest(known, least)
     found: dict[str, Scores] = {}
-    for i, (name, pick) in enumerate(picks.items()):
+    for name, pick in picks.items():
         answers: list[Sequence[Call]] = []
-        for j, row in enumerate(rows):
+        for row in rows:
             chosen = pick(row.request, row.tools)
             answers.append([] if chosen is None else [{"name": chosen, "arguments": {}}])
-            tell((i + (j + 1) / len(rows)) / len(picks))
         found[name] = scored(rows, answers)
     return found
 
@@ -146,6 +149,12 @@ class _Remembered:
     def __init__(self, embedder: Embedder) -> None:
         self.id, self.dim, self._embedder = embedder.id, embedder.dim, embedder
         self._known: dict[str, np.ndarray] = {}
+
+    def learn(self, texts: Sequence[str], tell: Callable[[float], object]) -> None:
+        every = list(dict.fromkeys(texts))
+        for at in range(0, len(every), _BATCH):
+            self.embed(every[at : at + _BATCH])
+            tell(min(1.0, (at + _BATCH) / len(every)))
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]

@@ -90,9 +90,10 @@ def calls_of_message(message: Mapping[str, Any]) -> list[Call]:
 def split(rows: Sequence[Row], *, unseen: float = 0.2, heldout: float = 0.2, seed: int = 0) -> list[Row]:
     """Rows with their splits: by function, then by conversation.
 
-    About ``unseen`` of the functions that are called, and at most that share of the conversations, or one function,
-    is kept apart: every conversation that calls one is "unseen", and its schema stands in no other row. Of the other
-    conversations ``heldout`` is "heldout". Conversations that begin with the same words are one.
+    About ``unseen`` of the functions that are called are kept apart, as long as at most that share of the conversations
+    calls them, or else the rarest one. Rows of these conversations that call one of them, or list no other, are
+    "unseen", their other rows "heldout", and no other row lists what only "unseen" ones call. Of the other
+    conversations ``heldout`` is "heldout", the rest "train". Those that begin with the same words are one.
     """
     groups: dict[str, list[Row]] = {}
     for row in rows:
@@ -101,19 +102,27 @@ def split(rows: Sequence[Row], *, unseen: float = 0.2, heldout: float = 0.2, see
     for group, members in groups.items():
         for name in set().union(*(row.functions for row in members)):
             by_function.setdefault(name, set()).add(group)
-    apart, kept = set[str](), set[str]()
+    drawn, apart = 0, set[str]()
     for name in sorted(by_function, key=lambda name: _drawn(seed, "function", name)):
         wider = apart | by_function[name]
-        small = len(wider) <= max(unseen * len(groups), 1)
-        if unseen and len(kept) < round(unseen * len(by_function)) and small and len(wider) < len(groups):
-            apart, kept = wider, kept | {name}
+        fits = len(wider) <= max(unseen * len(groups), 1) and len(wider) < len(groups)
+        if unseen and fits and drawn < round(unseen * len(by_function)):
+            apart, drawn = wider, drawn + 1
+    if unseen and not apart and by_function:  # each is called too often: the rarest, if enough is left
+        rarest = min(by_function.values(), key=len)
+        apart = set(rarest) if 2 * len(rarest) <= len(groups) else apart
+    kept = {name for name, its in by_function.items() if its <= apart}
+    for group, members in groups.items():  # what lists nothing else belongs to them
+        if any({tool["name"] for tool in row.tools} <= kept for row in members):
+            apart.add(group)
     rest = sorted((group for group in groups if group not in apart), key=lambda group: _drawn(seed, "group", group))
     held = set(rest[: round(heldout * len(rest))])
     made: list[Row] = []
     for row in rows:
-        group = _beginning(row)
-        where = "unseen" if group in apart else "heldout" if group in held else "train"
-        tools = row.tools if where == "unseen" else tuple(one for one in row.tools if one["name"] not in kept)
+        group, names = _beginning(row), {tool["name"] for tool in row.tools}
+        mine = group in apart and (row.functions & kept or names <= kept)
+        where = "unseen" if mine else "heldout" if group in apart | held else "train"
+        tools = row.tools if mine else tuple(one for one in row.tools if one["name"] not in kept)
         made.append(dataclasses.replace(row, split=where, tools=tools))
     return made
 
@@ -158,7 +167,8 @@ def read_rows(path: Path) -> list[Row]:
 def training(row: Row, form: str) -> dict[str, Any]:
     """A row to train on.
 
-    ``form="chat"``: messages with the target as the last one, and tools, as OpenAI's endpoints have them.
+    ``form="chat"``: messages with the target as the last one, and tools, as OpenAI's endpoints have them; what was
+    decided earlier has ``"weight": 0`` and is not learned from: it is a row of its own where it was right.
     ``form="text"``: what the environment ``functions:`` asks and wants to hear, as two messages and an answer.
     """
     head = {"id": row.id, "split": row.split, "kind": row.kind}
@@ -169,12 +179,14 @@ def training(row: Row, form: str) -> dict[str, Any]:
     said = REFUSAL if row.kind == "irrelevant" else row.said
     target = assistant(said, row.gold)
     tools = [wrapped(tool) for tool in row.tools]
-    return {**head, "messages": [*row.messages, target], "tools": tools, "mask": row.mask}
+    seen = [{**one, "weight": 0} if one["role"] == "assistant" else one for one in row.messages]
+    return {**head, "messages": [*seen, target], "tools": tools, "mask": row.mask}
 
 
 def of_training(fields: Mapping[str, Any]) -> Row:
     """The row in what ``training`` has made in the form "chat"."""
     *seen, target = fields["messages"]
+    seen = [{key: value for key, value in one.items() if key != "weight"} for one in seen]
     tools = tuple(one["function"] for one in fields["tools"])
     gold = tuple(calls_of_message(target))
     said = "" if fields["kind"] == "irrelevant" else target.get("content") or ""
