@@ -109,7 +109,7 @@ def split(rows: Sequence[Row], *, unseen: float = 0.2, heldout: float = 0.2, see
         if unseen and fits and drawn < round(unseen * len(by_function)):
             apart, drawn = wider, drawn + 1
     if unseen and not apart and by_function:  # each is called too often: the rarest, if enough is left
-        rarest = min(by_function.values(), key=len)
+        rarest = min(by_function.items(), key=lambda one: (len(one[1]), _drawn(seed, "function", one[0])))[1]
         apart = set(rarest) if 2 * len(rarest) <= len(groups) else apart
     kept = {name for name, its in by_function.items() if its <= apart}
     for group, members in groups.items():  # what lists nothing else belongs to them

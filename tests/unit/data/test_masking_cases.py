@@ -63,7 +63,7 @@ def test_a_default_that_is_used_changes_everywhere_at_once():
         row({"a": 1}, {"a": 1}, "x", kind="object"),
         row("", "", "x", kind="string"),
     ],
-    ids=str,
+    ids=lambda given: given.request,
 )
 def test_what_could_teach_a_wrong_value_is_left(given):
     assert changed(given) == []
