@@ -256,7 +256,8 @@ def _warnings(rows: Sequence[Row], right: Sequence[Row]) -> Iterator[str]:
 def _main(arguments: Sequence[str]) -> None:
     named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
-        sys.stdout.write("evolvent data functions TOOLS LOG ... --out DIR   your tools and logged calls, as rows\n\n")
+        sys.stdout.write("for example: evolvent data functions tools.json calls.jsonl --out fc/\n\n")
+        sys.stdout.write("evolvent data functions TOOLS LOG ... --out DIR   your tools and logged calls, as rows\n")
         sys.stdout.write("Settings: evolvent data functions --help\n")
     elif named == "functions":
         parsed(functions, arguments[1:], _WHERE)
