@@ -109,7 +109,7 @@ def functions(
         )
         train = _training(rows, shares, form, seed, live)
         _write(out, rows, train, {"files": [path.name for path in files], "seed": seed, "form": form}, said, shares)
-        _tell(live, out, rows, train, found, repairs)
+        _tell(live, out, rows, train, found, repairs, shares.irrelevant)
 
 
 # ------------------------------------------------------------------------------------------------------- reading
@@ -201,7 +201,15 @@ def _write(
 
 
 # ------------------------------------------------------------------------------------------------------- telling
-def _tell(live: Live, out: Path, rows: Sequence[Row], train: Sequence[Any], found: Gathered, repairs: Repairs) -> None:
+def _tell(
+    live: Live,
+    out: Path,
+    rows: Sequence[Row],
+    train: Sequence[Any],
+    found: Gathered,
+    repairs: Repairs,
+    irrelevant: float,
+) -> None:
     right = [row for row in rows if row.because]
     live.table(f"{count(len(found.rows), 'decision')} → {out}", ["verdict", "decisions"], found.verdicts.most_common())
     if right:
@@ -215,7 +223,7 @@ def _tell(live: Live, out: Path, rows: Sequence[Row], train: Sequence[Any], foun
         )
     hidden = sum(one["mask"] is not None for one in train)
     live.note(f"{out / 'train.jsonl'}: {count(len(train), 'row')} to train on, {hidden} of them with random names")
-    for warning in _warnings(rows, right):
+    for warning in _warnings(rows, right, irrelevant):
         live.note(f"! {warning}")
     folder = shlex.quote(str(out))
     if right:
@@ -237,7 +245,7 @@ def _split_line(name: str, rows: Iterable[Row]) -> list[object]:
     return [name, len(calls), len(none), len(functions), len(mine) - len(calls) - len(none)]
 
 
-def _warnings(rows: Sequence[Row], right: Sequence[Row]) -> Iterator[str]:
+def _warnings(rows: Sequence[Row], right: Sequence[Row], irrelevant: float) -> Iterator[str]:
     known: dict[str, Tool] = {tool["name"]: tool for row in rows for tool in row.tools}
     if odd := sorted(name for name in known if not LEGAL.fullmatch(name)):
         shown = ", ".join(odd[:5])
@@ -247,7 +255,11 @@ def _warnings(rows: Sequence[Row], right: Sequence[Row]) -> Iterator[str]:
         size = max(len(json.dumps(row.tools)) for row in rows)
         yield f"a row lists up to {most} tools, about {size // 4:,} tokens: --candidates 8 lists fewer"
     if right and not any(not row.gold for row in right):
-        yield "no row has it right to call nothing, so over-calling cannot be seen or learned: --irrelevant .1"
+        yield "no row has it right to call nothing, so over-calling cannot be seen or learned" + (
+            ": no tool could be taken away, as those that are left do much the same"
+            if irrelevant
+            else ": --irrelevant .1"
+        )
     for name in SPLITS:
         if right and not any(row.split == name for row in right):
             yield f"no row is {name}: too few conversations or functions, or the share is 0"
