@@ -28,7 +28,9 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent runs DIR [--serve [PORT]]            the runs in a folder, on one page; --serve keeps it up to date
   evolvent credit DIR --rule NAME|file.py ...   credit of a run's recorded attempts, by any credit rule
   evolvent import FILE ... --out DIR            recorded attempts of another harness (--from atif, otel, openai, ...)
+  evolvent data functions TOOLS LOG --out DIR   your tools and logged calls of functions, as rows to train and judge on
   evolvent check {{env,credit,advantage}} FILE    does yours keep its contract; is an advantage function biased
+  evolvent check functions DIR                  do calls fit their schemas, what leaks, what was masked; --baselines
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
   evolvent memory {{lift,blame,skills}} STORE      whether it helps; what caused an outcome; lessons as SKILL.md
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
@@ -51,6 +53,7 @@ _COMMANDS = {
     "runs": "evolvent.cli.runs",
     "credit": "evolvent.cli.credit",
     "import": "evolvent.cli.imports",
+    "data": "evolvent.cli.data",
     "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",

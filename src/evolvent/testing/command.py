@@ -6,11 +6,13 @@ import importlib
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated
 
 import numpy as np
-from tyro.conf import Positional
+from tyro.conf import OmitArgPrefixes, Positional
 
 from evolvent import catalogue, envs
 from evolvent.core import outside
@@ -20,10 +22,24 @@ from evolvent.evaluate.live import Live
 from evolvent.testing.advantage import AdvantageReport, Aggregation, Form, check_advantage
 from evolvent.testing.credit import check_credit
 from evolvent.testing.env import check_env
+from evolvent.testing.functions import check_functions
 from evolvent.testing.parallel import oddities
 from evolvent.testing.team_env import check_team_env
 
 _WHERE, _STEP_S = "evolvent check", 30.0
+_KINDS = ("env", "credit", "advantage", "functions")
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """How an advantage function is called."""
+
+    form: Form = "verl"
+    """Arguments and return value of verl's, trl's or verifiers' (docs/advantage.md)."""
+    aggregation: Aggregation = "constant"
+    """How the trainer sums its loss."""
+    torch: bool = False
+    """Give it tensors, not arrays of numpy."""
 
 
 def check(
@@ -32,33 +48,35 @@ def check(
     *,
     n: int = 4,
     seed: int = 0,
-    form: Form = "verl",
-    aggregation: Aggregation = "constant",
-    torch: bool = False,
+    trainer: OmitArgPrefixes[Trainer] = Trainer(),
+    baselines: bool = False,
     plain: bool = False,
 ) -> None:
-    """Test whether an environment or a credit rule keeps its contract, or an advantage function of any trainer is
-    biased; reports the first violation, or the smallest counterexample (exit status 1).
+    """Test whether an environment or a credit rule keeps its contract, an advantage function of any trainer is biased,
+    or a data set of calls is sound; reports the first violation, or the smallest counterexample (exit status 1).
 
     Example: evolvent check advantage my_rule.py:my_advantage --form verl
 
     Args:
-        kind: env, credit or advantage.
-        name: as for --env or --rule: a name, or file.py[:NAME], with options after it.
+        kind: env, credit, advantage or functions.
+        name: as for --env or --rule: a name, or file.py[:NAME], with options after it; of functions the folder.
         n: tasks to try from each split, or copies of a team environment.
         seed: random seed of tasks and attempts.
-        form: of an advantage function: arguments and return value of verl's, trl's or verifiers' (docs/advantage.md).
-        aggregation: how the trainer of an advantage function sums its loss.
-        torch: give an advantage function tensors, not arrays of numpy.
+        trainer: of an advantage function.
+        baselines: of functions: what can be had without training, on the held-out rows.
         plain: plain text output even on a terminal.
     """
-    if kind not in ("env", "credit", "advantage"):
-        hint = closest(kind, ["env", "credit", "advantage"])
+    if kind not in _KINDS:
+        hint = closest(kind, _KINDS)
         raise BadInput("nothing of that kind to check", got=kind, expected=hint, where=_WHERE)
     with Live(plain=True if plain else None) as live:
         live.status(f"checking {name}")
+        if kind == "functions":
+            if not check_functions(Path(name), live, table=baselines):
+                sys.exit(1)
+            return
         if kind == "advantage":
-            report = _advantage(name, form, aggregation, torch)
+            report = _advantage(name, trainer)
             live.note(f"{name}: {report}")
             if report.claim == "biased":
                 sys.exit(1)
@@ -97,14 +115,14 @@ def _credit(name: str) -> list[str]:
     return check_credit(source, None if default else config)
 
 
-def _advantage(name: str, form: Form, aggregation: Aggregation, torch: bool) -> AdvantageReport:
+def _advantage(name: str, trainer: Trainer) -> AdvantageReport:
     at = outside.pointer(name)
     if at is None:
         raise BadInput("no advantage function", got=name, expected="file.py:NAME or package.module:NAME", where=_WHERE)
     _, _, function = outside.load(at, "an advantage function", ("advantage", "compute_advantage"))
-    arrays = importlib.import_module("torch").as_tensor if torch else np.asarray
+    arrays = importlib.import_module("torch").as_tensor if trainer.torch else np.asarray
     with outside.own_faults(at.home, "the advantage function failed"):
-        return check_advantage(function, form, aggregation=aggregation, arrays=arrays)
+        return check_advantage(function, trainer.form, aggregation=trainer.aggregation, arrays=arrays)
 
 
 COMMANDS = {"check": lambda arguments: parsed(check, arguments, "evolvent check")}

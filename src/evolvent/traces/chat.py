@@ -34,12 +34,13 @@ def read(path: Path, repairs: Repairs) -> Iterator[Attempt]:
             if not key:  # equal lines are as many attempts; of the file once more, the same ones
                 seen[same := digest(line)] += 1
                 key = same if seen[same] == 1 else digest(line, str(seen[same]))
-            yield _attempt(where, line, key, record, repairs.part())
+            yield attempt(where, line, key, record, repairs.part())
         else:
             repairs.add("lines without messages left out", where)
 
 
-def _attempt(where: str, line: bytes, key: str, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
+def attempt(where: str, line: bytes, key: str, record: Mapping[str, Any], repairs: Repairs) -> Attempt:
+    """One line of such a file: ``line`` as bytes, for its checksum, its ``key`` and ``record`` as JSON."""
     asked = _texts(record.get("system") or record.get("instructions"), "system")
     asked += _texts(record.get("prompt"), "user") + _texts(record.get("input"), "user")
     context = [  # what stood in the prompt was decided elsewhere

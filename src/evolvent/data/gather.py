@@ -1,0 +1,199 @@
+"""From tools and logged conversations to rows: which calls count as right, and why the rest does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evolvent.core import outside
+from evolvent.core.errors import BadInput
+from evolvent.data.calls import Conversation, Decision, Message, calls_of
+from evolvent.data.fits import call_faults
+from evolvent.data.irrelevance import irrelevant
+from evolvent.data.rows import SPLITS, Row, split, without_twins
+from evolvent.data.schemas import Tool, tools_of
+
+Judge = Callable[[Mapping[str, Any]], Any]
+"""``{"messages", "tools", "calls", "results", "fields"}`` → right (true, 1), wrong (false, 0) or not known (None)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """Whose word makes a call right.
+
+    ``accept``: a result that is no error counts where nothing else is said. ``judge`` is asked about every decision,
+    and its word holds over that of the log.
+    """
+
+    accept: bool = False
+    judge: Judge | None = None
+
+
+@dataclass
+class Gathered:
+    """``rows`` are decisions; ``because`` of one is empty where nobody says that it was right, or it was wrong.
+
+    ``notes`` counts what was left out or seen, ``first`` says where first; ``verdicts`` counts why calls are right.
+    """
+
+    rows: list[Row] = field(default_factory=list[Row])
+    notes: Counter[str] = field(default_factory=Counter[str])
+    first: dict[str, str] = field(default_factory=dict[str, str])
+    verdicts: Counter[str] = field(default_factory=Counter[str])
+
+    def note(self, what: str, where: str) -> None:
+        """Count something."""
+        self.notes[what] += 1
+        self.first.setdefault(what, where)
+
+
+def gather(
+    conversations: Iterable[Conversation],
+    tools: Sequence[Tool],
+    verdicts: Verdicts,
+    *,
+    candidates: int = 0,
+    seed: int = 0,
+) -> Gathered:
+    """Rows of conversations.
+
+    Args:
+        conversations: as they were logged.
+        tools: those that a conversation has which brings none of its own.
+        verdicts: whose word counts.
+        candidates: tools that a row lists: those that are called and others, drawn; 0 = all.
+        seed: of the draw.
+
+    Raises:
+        BadInput: a conversation's own tools are none, or there are no tools at all.
+    """
+    found = Gathered()
+    for one in conversations:
+        mine = list(tools)
+        if one.tools:
+            try:
+                mine = tools_of(one.tools, one.where, found.notes)
+            except BadInput as error:
+                found.note(f"conversations left out: {error.what}", one.where)
+                continue
+        if not mine:
+            do = "give a file of tools, or a field tools in each line"
+            raise BadInput("a conversation without tools", got=one.where, expected="a list of tools", do=do)
+        for place, decision in enumerate(one.decisions):
+            row = _row(one, place, decision, mine)
+            if unlisted := sorted(row.functions - {tool["name"] for tool in mine}):
+                found.note(f"decisions left out: {unlisted[0]} is not among the tools", one.where)
+                continue
+            if candidates:
+                row = _fewer(row, candidates, random.Random(f"{seed}/tools/{row.id}"))
+            _judged(row, decision, one, verdicts, found)
+    found.rows, twins = without_twins(found.rows)
+    found.notes["decisions that stand there twice, once kept"] += twins
+    return found
+
+
+def complete(rows: Sequence[Row], *, irrelevance: float, unseen: float, heldout: float, seed: int) -> list[Row]:
+    """The rows in their splits, with those that no tool serves."""
+    rows = split(rows, unseen=unseen, heldout=heldout, seed=seed)
+    for name in SPLITS:
+        mine = [row for row in rows if row.split == name and row.because]
+        if mine and irrelevance:
+            known = {tool["name"]: tool for row in mine for tool in row.tools}
+            draw = random.Random(f"{seed}/irrelevant/{name}")
+            rows += irrelevant(mine, irrelevance, [known[key] for key in sorted(known)], draw)
+    return rows
+
+
+def _row(one: Conversation, place: int, decision: Decision, tools: Sequence[Tool]) -> Row:
+    return Row(
+        id=f"{one.id}/{place}",
+        conversation=one.id,
+        messages=decision.context,
+        tools=tuple(tools),
+        gold=decision.calls,
+        said=decision.said,
+        kind="call" if decision.calls else "none",
+        where=one.where,
+    )
+
+
+def _fewer(row: Row, most: int, draw: random.Random) -> Row:
+    """The row with at most so many tools, in their order; what is or was called stays."""
+    needed = row.functions
+    others = [tool["name"] for tool in row.tools if tool["name"] not in needed]
+    kept = needed | set(draw.sample(others, min(len(others), max(0, most - len(needed)))))
+    return dataclasses.replace(row, tools=tuple(tool for tool in row.tools if tool["name"] in kept))
+
+
+def _judged(row: Row, decision: Decision, one: Conversation, verdicts: Verdicts, found: Gathered) -> None:
+    """With its verdict; a call that does not fit its schema is never gold."""
+    told, why = _verdict(row, decision, one, verdicts)
+    wrong = next((fault for call in row.gold for fault in call_faults(call, row.tools)), "")
+    if told and wrong:
+        found.note("right by what is said, but the call does not fit its schema: wrong", f"{one.where}: {wrong}")
+        told = False
+    found.verdicts[f"right: {why}" if told else "wrong" if told is False else "nobody says"] += 1
+    found.rows.append(dataclasses.replace(row, because=why if told else ""))
+
+
+def _verdict(row: Row, decision: Decision, one: Conversation, verdicts: Verdicts) -> tuple[bool | None, str]:
+    if verdicts.judge is not None:
+        told = verdicts.judge(asked(row, decision.results, one.fields))
+        if told is not None:
+            return verdict_of(told, one.where), "the judge"
+    if any(decision.failed):
+        return False, "an error came back"
+    if one.outcome is not None:
+        return one.outcome, "field outcome"
+    if one.key:
+        return True, "xLAM's answers"
+    came = bool(decision.results) and None not in decision.results
+    return (True, "a result without an error") if verdicts.accept and came else (None, "")
+
+
+def asked(row: Row, results: Sequence[str | None] = (), fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What a judge is told."""
+    seen: list[Message] = list(row.messages)
+    calls = calls_of([dict(call) for call in row.gold])
+    return {
+        "messages": seen,
+        "tools": list(row.tools),
+        "calls": calls,
+        "said": row.said,
+        "results": list(results),
+        "fields": dict(fields or {}),
+    }
+
+
+def verdict_of(told: Any, where: str) -> bool:
+    """What a judge says, as right or wrong.
+
+    Raises:
+        BadInput: neither a truth value nor a number from 0 to 1.
+    """
+    if isinstance(told, bool) or (isinstance(told, int | float) and 0 <= told <= 1):
+        return bool(told >= 1)
+    expected = "True, False, a number from 0 to 1 (1 is right), or None where it cannot say"
+    raise BadInput("a judge's word that says nothing", got=repr(told)[:100], expected=expected, where=where)
+
+
+def judge_of(text: str, where: str) -> Judge:
+    """The judge in ``FILE.py:FUNCTION``.
+
+    Raises:
+        BadInput: no such file or function; when it is called, what it raises.
+    """
+    at = outside.pointer(text)
+    if at is None:
+        raise BadInput("no judge", got=text, expected="FILE.py:FUNCTION", where=where)
+    _, _, function = outside.load(at, "a judge of calls", ("judge", "right"))
+
+    def judge(said: Mapping[str, Any]) -> Any:
+        with outside.own_faults(at.home, "the judge failed"):
+            return function(said)
+
+    return judge
