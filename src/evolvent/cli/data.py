@@ -152,7 +152,7 @@ def _recorded(folder: Path, repairs: Repairs) -> Iterator[Conversation]:
                 for at, one in messages(episode).items()
             ]
             fields = {"id": episode.id, "messages": said, "outcome": episode.success}
-            events = chat.attempt(where, dump(fields).encode(), fields, repairs.part()).events
+            events = chat.attempt(where, dump(fields).encode(), episode.id, fields, repairs.part()).events
             found = conversation(events, fields, where)
             if found.decisions:
                 yield found
