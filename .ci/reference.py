@@ -22,7 +22,7 @@ LANGUAGE = (
     "--eval-tasks 2 --threads 1"
 )
 ROOM, SUM = "microwave:step_limit=3", "arithmetic:addition,shots=2"
-ENVS = dict.fromkeys(("kto", "evol_rl", "marft"), SUM)
+ENVS = dict.fromkeys(("kto", "evol_rl", "marft", "sft"), SUM)
 OWN = {
     "etpo": "--critic-lr 0.05 --polyak 0.5 --minibatches 2 --act trie",
     "archer": "--warmup 1 --passes 2 --draws 5 --capacity 11",

@@ -40,8 +40,7 @@ ELSEWHERE = {
     "creative_game": "[how many pages of a small model play](../results/games.md), three seeds",
     "muse": "with scripted models only (`tests/unit/algos/test_muse.py`)",
     "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
-    "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`), and its speed "
-    "(`benchmarks/results/sft_trl.json`)",
+    "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`)",
     "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
