@@ -156,16 +156,18 @@ class LanguageModel:
         """The text of tokens, control tokens as their strings."""
         return self.text.decode(ids)
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], *, open: bool = True) -> np.ndarray:
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], *, open: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> np.ndarray:
         """Token ids int32 ``[P]`` of a conversation by the model's chat template.
 
         Contents are plain text: control tokens inside them are spelled out and end nothing. ``open`` begins the
-        assistant's next turn.
+        assistant's next turn. ``tools`` are those on offer, in OpenAI's form.
 
         Raises:
-            BadInput: the model has no template, or its template refuses the messages.
+            BadInput: the model has no template, its template refuses the messages, or shows no tools.
         """
-        return self.text.chat(messages, open=open)
+        return self.text.chat(messages, open=open, tools=tools)
 
     # ------------------------------------------------------------------------------------------------ sampling
     def sample(

@@ -69,10 +69,17 @@ class Text:
             [int(i) for i in ids], skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> np.ndarray:
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], *, open: bool, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> np.ndarray:
         """See ``LanguageModel.chat``."""
-        rendered, texts, mark = self._rendered(messages, open=open)
+        rendered, texts, mark = self._rendered(messages, open=open, tools=tools)
         return self._joined(rendered, texts, mark)
+
+    @property
+    def shows_tools(self) -> bool:
+        """Whether the chat template shows a model what tools there are."""
+        return "tools" in str(self.tokenizer.chat_template or "")
 
     def chat_behind(self, messages: Sequence[Mapping[str, Any]], number: int) -> np.ndarray:
         """Token ids int32 ``[P]`` of what the template puts behind the content of message ``number``, and all that
@@ -95,7 +102,9 @@ class Text:
             )
         return self._joined(behind[0], texts, mark)
 
-    def _rendered(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> tuple[str, list[str], str]:
+    def _rendered(
+        self, messages: Sequence[Mapping[str, Any]], *, open: bool, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[str, list[str], str]:
         """The template's text with marks in place of contents, the contents, and the mark."""
         if not self.tokenizer.chat_template:
             raise BadInput(
@@ -105,13 +114,23 @@ class Text:
                 where="chat",
                 do="use plain prompts that show the form of an answer (--style plain, or encode())",
             )
+        if tools and not self.shows_tools:
+            raise BadInput(
+                "this model's chat template shows no tools",
+                got=f"{len(tools)} tools for {self.tokenizer.name_or_path}",
+                where="chat",
+                do="write them into a message",
+            )
         texts: list[str] = []
-        mark = _mark(messages)
+        mark = _mark([*messages, *tools])
         hidden = [_hide(message, texts, mark, i) for i, message in enumerate(messages)]
+        spelled = self._harmless(list(tools), texts, mark)
         from jinja2 import TemplateError
 
         try:
-            rendered = self.tokenizer.apply_chat_template(hidden, tokenize=False, add_generation_prompt=open)
+            rendered = self.tokenizer.apply_chat_template(
+                hidden, tools=spelled or None, tokenize=False, add_generation_prompt=open
+            )
         except (TemplateError, TypeError, KeyError, ValueError) as error:
             raise BadInput(
                 "the chat template refuses these messages",
@@ -120,6 +139,18 @@ class Text:
                 expected="roles in the order that this model knows",
             ) from error
         return rendered, texts, mark
+
+    def _harmless(self, value: Any, texts: list[str], mark: str) -> Any:
+        """Tools with the control tokens in them put aside; the rest stays, since templates write it as JSON."""
+        if isinstance(value, str):
+            for name in sorted(self.control, key=len, reverse=True):
+                if name in value:
+                    texts.append(name)
+                    value = value.replace(name, f"{mark}{len(texts) - 1};")
+            return value
+        if isinstance(value, Mapping):
+            return {self._harmless(k, texts, mark): self._harmless(v, texts, mark) for k, v in value.items()}
+        return [self._harmless(one, texts, mark) for one in value] if isinstance(value, list | tuple) else value
 
     def _joined(self, rendered: str, texts: list[str], mark: str) -> np.ndarray:
         """Tokens of a rendered template: its control tokens, and the plain text between them, contents put back."""
