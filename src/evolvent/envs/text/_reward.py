@@ -4,7 +4,7 @@
     def reward(prompts, completions, **rest): ...          # as trainers of TRL call it, with lists; returns a list
 
 Either may be ``async def``. A function of the second form is recognised by its parameter ``completions``; it gets lists
-of one, since attempts end one by one.
+of one, since attempts end one by one. Where a prompt is messages, so is a completion of the second form, as in TRL.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -20,8 +20,7 @@ from typing import Any
 from evolvent.core.calls import Overdue, call_with_time_limit
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.rounding import inside
-
-Row = Mapping[str, Any]
+from evolvent.envs.text._rows import Row
 
 
 @dataclass(frozen=True)
@@ -104,9 +103,10 @@ def _arguments(lists: bool, completion: str, row: Row, more: Row) -> tuple[tuple
     rest = {key: value for key, value in row.items() if key not in ("prompt", "split")} | dict(more)
     if not lists:
         return (completion, row["prompt"]), rest
+    said = completion if isinstance(row["prompt"], str) else [{"role": "assistant", "content": completion}]
     return (), {
         "prompts": [row["prompt"]],
-        "completions": [completion],
+        "completions": [said],
         **{key: [value] for key, value in rest.items()},
     }
 
