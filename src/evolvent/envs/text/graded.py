@@ -5,11 +5,11 @@ The file defines
     PROMPTS = [{"prompt": "2 + 2 =", "answer": "4"}, ...]      # or a function prompts() that returns such a list
     def reward(completion, prompt, **rest): ...                 # a number; rest = the other keys of the row
 
-(``envs.text._reward`` has the other forms of a reward function, ``_rows`` those of a row: messages, tools, a
-``datasets.Dataset``) and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer), ``MAX_TOKENS``,
-``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right; the top of the range by
-default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with ``"split": "heldout"`` is only
-used for evaluation; without such rows a fifth of the prompts is, drawn by a hash (by another one with
+(``envs.text._reward`` has the other forms of a reward function, and several by name; ``_rows`` those of a row:
+messages, tools, a ``datasets.Dataset``) and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer),
+``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right; the top of the
+range by default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with ``"split": "heldout"``
+is only used for evaluation; without such rows a fifth of the prompts is, drawn by a hash (by another one with
 ``graded:my_task.py,split_seed=1``).
 
 With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
@@ -39,7 +39,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
-from evolvent.envs.text._reward import Grade
+from evolvent.envs.text._reward import Rewards, rewards_of
 from evolvent.envs.text._rows import Row, chat_of, checked_rows, held_out, words_of
 from evolvent.envs.text._text import TextEnv, check_request, known, playing
 from evolvent.envs.text._tools import Call, Tools, tools
@@ -59,23 +59,20 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     known(by, ("prompt", "row"), "way to split", f"graded:{variant}")
     path, where = source(variant), f"graded:{variant}"
     module, rows = _run_file(path, stamp(path), where)
-    grade = getattr(module, "reward", None)
-    if not callable(grade):
-        raise BadInput(
-            "no reward function", got=str(path), expected="def reward(completion, prompt, **rest)", where=where
-        )
-    low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
-    least = _success(getattr(module, "SUCCESS", high), low, high, where)
-    graded = Grade(grade, low, high, least, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where))
+    bounds = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
+    rewards = rewards_of(module, bounds, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where), where)
+    least = _success(getattr(module, "SUCCESS", rewards.high), rewards.low, rewards.high, where)
     its_tools = _its_tools(module, where)
     if its_tools and any("tools" in row for row in rows if not isinstance(row["prompt"], str)):
         do = "leave out TOOLS where calls are only to be judged, the rows' tools where they are to be carried out"
         raise BadInput("tools in the file and in its rows", got=str(path), expected="one of them", where=where, do=do)
-    graded.check_takes(rows, where, calls=its_tools is not None)
+    for name, grade in rewards.grades.items():
+        grade.check_takes(rows, f"{where}, {name}" if name else where, calls=its_tools is not None)
     return Graded(
         path.stem,
         rows,
-        graded,
+        rewards,
+        success=least,
         held=held_out(rows, split_seed, by),
         instructions=getattr(module, "INSTRUCTIONS", ""),
         stop=_stops(getattr(module, "STOP", "\n"), where),
@@ -106,8 +103,9 @@ class Graded(TextEnv):
         self,
         name: str,
         rows: list[Row],
-        grade: Grade,
+        rewards: Rewards,
         *,
+        success: float,
         held: Collection[int],
         instructions: str,
         stop: tuple[str, ...],
@@ -116,8 +114,9 @@ class Graded(TextEnv):
     ) -> None:
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
-        self.reward_range, self._grade = (grade.low, grade.high), grade
-        self.waits = tools is not None or inspect.iscoroutinefunction(grade.function)
+        self.reward_range, self._rewards, self._success = (rewards.low, rewards.high), rewards, success
+        waits = any(inspect.iscoroutinefunction(grade.function) for grade in rewards.grades.values())
+        self.waits = tools is not None or waits
         self._tools, self._rows = tools, rows
         self._split = {"heldout": sorted(held), "train": [i for i in range(len(rows)) if i not in held]}
         self._task: Task | None = None
@@ -160,19 +159,20 @@ class Graded(TextEnv):
             self._calls.append(call)
             self._turn = Turn(call.shown, follows=True, info={"call": asdict(call)})
         elif line:
-            info = {"stop": "turns", "action": ""}
-            self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=info)
+            low, each = self._rewards.lowest()
+            info = {"stop": "turns", "action": "", "rewards": each}
+            self._turn = Turn("No answer.", reward=low, terminated=True, info=info)
         else:
-            value = self._graded(action, self._task)
-            right = reaches(value, self._grade.success)
-            self._turn = Turn(self._task.text, reward=value, terminated=True, success=right)
+            value, each = self._graded(action, self._task)
+            right = reaches(value, self._success)
+            self._turn = Turn(self._task.text, reward=value, terminated=True, success=right, info={"rewards": each})
         return self._turn
 
-    def _graded(self, answer: str, task: Task) -> float:
+    def _graded(self, answer: str, task: Task) -> tuple[float, dict[str, float]]:
         row, where = self._rows[int(task.meta["row"])], f"{self.name}, reward of {task.id}"
         if not self._tools:
-            return self._grade(answer, row, where)
-        return self._grade(answer, row, where, calls=[asdict(call) for call in self._calls])
+            return self._rewards(answer, row, where)
+        return self._rewards(answer, row, where, calls=[asdict(call) for call in self._calls])
 
 
 @functools.lru_cache(maxsize=8)
