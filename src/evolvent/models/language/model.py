@@ -390,6 +390,18 @@ class LanguageModel:
         """Write a folder that peft (all weights: transformers) loads as it is; an old one is replaced at once."""
         self._engine.adapters.save(Path(folder), adapter, self.name, self.tokenizer)
 
+    def save_merged(self, folder: str | Path, *, base: str, dtype: str = "float32", adapter: str = POLICY) -> None:
+        """Write a folder for transformers with an adapter's weights added to those of the base; ends this model.
+
+        Args:
+            folder: where; an old one is replaced at once.
+            base: how the configuration calls the model.
+            dtype: number format; sums are made in that of this model, so load it in float32.
+            adapter: whose weights.
+        """
+        self._engine.adapters.save_merged(Path(folder), adapter, base, getattr(torch, dtype), self.tokenizer)
+        self.close()
+
     def load_adapter(self, folder: str | Path, name: str) -> None:
         """Read an adapter folder into the adapter ``name``, made if it is new.
 
