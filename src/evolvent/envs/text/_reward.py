@@ -98,10 +98,11 @@ class Grade:
 
 @dataclass(frozen=True)
 class Rewards:
-    """The reward functions of a task by name, "" where there is one without, and their weights."""
+    """The reward functions of a task by name ("" of the only one), their weights, and from which sum it is right."""
 
     grades: Mapping[str, Grade]
     weights: Mapping[str, float]
+    success: float = math.inf
 
     @property
     def low(self) -> float:

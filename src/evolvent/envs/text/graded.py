@@ -30,7 +30,7 @@ import numbers
 import random
 import threading
 from collections.abc import Collection
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,7 +61,8 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     module, rows = _run_file(path, stamp(path), where)
     bounds = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
     rewards = rewards_of(module, bounds, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where), where)
-    least = _success(getattr(module, "SUCCESS", rewards.high), rewards.low, rewards.high, where)
+    low, high = rewards.low, rewards.high
+    rewards = replace(rewards, success=_success(getattr(module, "SUCCESS", high), low, high, where))
     its_tools = _its_tools(module, where)
     if its_tools and any("tools" in row for row in rows if not isinstance(row["prompt"], str)):
         do = "leave out TOOLS where calls are only to be judged, the rows' tools where they are to be carried out"
@@ -72,7 +73,6 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
         path.stem,
         rows,
         rewards,
-        success=least,
         held=held_out(rows, split_seed, by),
         instructions=getattr(module, "INSTRUCTIONS", ""),
         stop=_stops(getattr(module, "STOP", "\n"), where),
@@ -105,7 +105,6 @@ class Graded(TextEnv):
         rows: list[Row],
         rewards: Rewards,
         *,
-        success: float,
         held: Collection[int],
         instructions: str,
         stop: tuple[str, ...],
@@ -114,7 +113,7 @@ class Graded(TextEnv):
     ) -> None:
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
-        self.reward_range, self._rewards, self._success = (rewards.low, rewards.high), rewards, success
+        self.reward_range, self._rewards = (rewards.low, rewards.high), rewards
         waits = any(inspect.iscoroutinefunction(grade.function) for grade in rewards.grades.values())
         self.waits = tools is not None or waits
         self._tools, self._rows = tools, rows
@@ -164,7 +163,7 @@ class Graded(TextEnv):
             self._turn = Turn("No answer.", reward=low, terminated=True, info=info)
         else:
             value, each = self._graded(action, self._task)
-            right = reaches(value, self._success)
+            right = reaches(value, self._rewards.success)
             self._turn = Turn(self._task.text, reward=value, terminated=True, success=right, info={"rewards": each})
         return self._turn
 
