@@ -65,9 +65,18 @@ def _settings(settings: AttemptSettings, profile: str) -> AttemptSettings:
     return replace(settings, team=team, transcript=True)
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+def evaluate(
+    folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "", attempts: int = 0
+) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     profile = str(folder.config["profile"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=(PLANNER,), settings=lambda s: _settings(s, profile)
+        Config,
+        folder,
+        live,
+        episodes,
+        env=env,
+        attempts=attempts,
+        adapters=(PLANNER,),
+        settings=lambda s: _settings(s, profile),
     )

@@ -108,9 +108,18 @@ def _rule(config: Config) -> Rule:
     return Rule.of(token_sequential, "marft_t", summary, by_token)
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+def evaluate(
+    folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "", attempts: int = 0
+) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     team = workflow(folder.config["agents"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=team.names, settings=lambda s: replace(s, team=team)
+        Config,
+        folder,
+        live,
+        episodes,
+        env=env,
+        attempts=attempts,
+        adapters=team.names,
+        settings=lambda s: replace(s, team=team),
     )

@@ -93,10 +93,14 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return run.finish("satori", rule)
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+def evaluate(
+    folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "", attempts: int = 0
+) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen, as many rounds as in training."""
     config = Config(rounds=int(folder.config["rounds"]), shown=int(folder.config["shown"]))
-    return evaluate_language(Config, folder, live, episodes, env=env, settings=lambda s: _settings(s, config))
+    return evaluate_language(
+        Config, folder, live, episodes, env=env, attempts=attempts, settings=lambda s: _settings(s, config)
+    )
 
 
 def _settings(settings: AttemptSettings, config: Config) -> AttemptSettings:

@@ -141,9 +141,13 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return summary
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+def evaluate(
+    folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "", attempts: int = 0
+) -> dict[str, Any]:
     """Judge held-out steps with the newest checkpoint, frozen."""
-    return evaluate_language(Config, folder, live, episodes, env=env, adapters=AGENTS, settings=_settings)
+    return evaluate_language(
+        Config, folder, live, episodes, env=env, attempts=attempts, adapters=AGENTS, settings=_settings
+    )
 
 
 def _settings(settings: AttemptSettings) -> AttemptSettings:

@@ -39,6 +39,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export verl DIR --out FILE           recorded attempts with their advantages, for training with verl
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent export {{jsonl,trl,tinker,verifiers,atif}} DIR --rule NAME --out FILE   decisions with credit, for others
+  evolvent export merged DIR --out DIR          the trained model for transformers and vLLM; --gguf for llama.cpp
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
 
 Start with `evolvent demo`. `evolvent run ALGO --help` shows the settings of an algorithm, `--help-all` every one.

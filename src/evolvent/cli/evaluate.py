@@ -16,9 +16,17 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
 
+_MOST = 10_000
+"""Attempts at a task, at most."""
+
 
 def evaluate(
-    folder: Annotated[Path, Positional], *, episodes: int | None = None, env: str = "", plain: bool = False
+    folder: Annotated[Path, Positional],
+    *,
+    episodes: int | None = None,
+    env: str = "",
+    attempts: int | None = None,
+    plain: bool = False,
 ) -> None:
     """Evaluate a run on held-out tasks, without learning from them.
 
@@ -29,6 +37,7 @@ def evaluate(
         episodes: number of held-out tasks, or of episodes of a team; default: as in the run.
         env: teams and language models that learned: evaluate on another environment, e.g. spread:n=5 for a team
             trained with 3, program:humaneval for a model; the result is written to eval-ENV.json in the run folder.
+        attempts: language models that learned: sampled attempts at each task (k), for avg@k and pass@k with intervals.
         plain: plain text output even on a terminal.
     """
     opened = RunFolder.open(folder)
@@ -40,9 +49,20 @@ def evaluate(
         raise BadInput("this algorithm cannot be evaluated apart from its run", got=name, where=str(folder), do=instead)
     if episodes is not None and episodes < 1:
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")
-    options: dict[str, Any] = {"env": env} if env else {}
-    if env and "env" not in inspect.signature(played).parameters:
+    if attempts is not None and not 1 <= attempts <= _MOST:
+        raise BadInput("no number of attempts", got=attempts, expected=f"1 to {_MOST:,}", where="--attempts")
+    options: dict[str, Any] = ({"env": env} if env else {}) | ({"attempts": attempts} if attempts else {})
+    taken = inspect.signature(played).parameters
+    if env and "env" not in taken:
         raise BadInput("this algorithm is evaluated on its own environment", got=f"--env {env}", where=name)
+    if attempts and "attempts" not in taken:
+        raise BadInput(
+            "this algorithm is not evaluated by several attempts at a task",
+            got=f"--attempts {attempts}",
+            expected="a language model that was trained",
+            where=name,
+            do="of a frozen model: evolvent run no_memory --attempts K --temperature 0.8",
+        )
     with Live(plain=True if plain else None) as live, opened:
         with found.faults():
             result = played(opened, live, episodes, **options)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-_ALONE = ("vllm", "verifiers")  # extras that pin packages of their own, and want an environment for themselves
+_ALONE = ("vllm", "verifiers", "gguf")  # extras that pin packages of their own, and want an environment for themselves
 
 
 class _Unsaid(str):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from evolvent.core.conversation import Conversation
 from evolvent.core.errors import BadInput, EnvError
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class Turn:
     ``key`` describes the situation for the memory (default: the observation). ``valid=False`` marks an outcome that
     must not be learned from (the harness failed, not the agent). ``terminated`` and ``truncated`` are two flags.
     ``follows``: the observation is only what is new, such as the result of a tool, and cannot be read without what was
-    shown and said before; the next prompt holds all of it.
+    shown and said before; the next prompt holds all of it. ``chat`` is the observation as messages, with the tools on
+    offer, for models that read such; where a turn follows, it is made of what was said.
     """
 
     observation: str
@@ -72,6 +74,7 @@ class Turn:
     key: str = ""
     info: Mapping[str, Any] = field(default_factory=dict[str, Any])
     follows: bool = False
+    chat: Conversation | None = None
 
     @property
     def done(self) -> bool:
@@ -145,7 +148,8 @@ class Request:
     """One decision that is wanted of a model.
 
     ``choices`` are the allowed actions, in the form of the prompt; empty = any text of at most ``max_tokens``, ended by
-    ``stop``. ``adapter`` says whose weights answer where an engine has several; ``None`` = the frozen base.
+    ``stop``. ``adapter`` says whose weights answer where an engine has several; ``None`` = the frozen base. ``chat`` is
+    the prompt as messages, with tools, for an engine that reads such; others read ``prompt``.
     """
 
     prompt: Prompt
@@ -154,6 +158,7 @@ class Request:
     stop: tuple[str, ...] = ()
     choices: tuple[Prompt, ...] = ()
     adapter: str | None = "policy"
+    chat: Conversation | None = None
 
     @property
     def tokens(self) -> np.ndarray:
@@ -180,6 +185,7 @@ class Completion:
     temperature 1) are empty where an endpoint does not give them; ``sampled`` is their number where it says no more.
     ``finish`` is "stop", "length" or "error"; ``stopped`` the stop string that ended it, "" where none did (its end
     token, a limit), ``None`` where nobody says.
+    ``calls`` of tools, ``{"name", "arguments": {…}}``, where an endpoint gives such, stand in ``text``, too.
     ``notes`` are further numbers a token, for ``Episode.note``. Of a choice, ``choice`` is its index and ``scores_N``
     the log-probability of each allowed action, float64 ``[N]``, where the engine knows them. What a model says is data:
     zero bytes and lone surrogates of ``text``, which no file and no store can hold, become U+FFFD.
@@ -197,6 +203,7 @@ class Completion:
     scores_N: np.ndarray | None = None
     notes: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     sampled: int = 0
+    calls: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.text.isascii() or "\0" in self.text:
@@ -289,7 +296,10 @@ class Sampling:
 
 @runtime_checkable
 class Model(Protocol):
-    """A language model that completes raw text and scores given continuations."""
+    """A language model that completes raw text and scores given continuations.
+
+    One that reads messages and calls tools has ``converse(conversation, **sampling) -> Completion`` besides.
+    """
 
     name: str
 

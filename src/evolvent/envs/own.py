@@ -1,8 +1,8 @@
 """What a Python file of yours holds as an environment: one spelling, ``file.py[:NAME]``, recognised by what is there.
 
 A function ``make``, ``make_solo`` or ``make_team``; ``parallel_env`` or a subclass of ``pettingzoo.ParallelEnv``; or
-prompts and a reward (``PROMPTS`` or ``prompts``, and ``reward``; see ``envs.text.graded``). What a function of another
-name, or ``make``, returns shows when it is called. Of several the name says which.
+prompts and a reward (``PROMPTS`` or ``prompts``, and ``reward`` or ``REWARDS``; see ``envs.text.graded``). What a
+function of another name, or ``make``, returns shows when it is called. Of several the name says which.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from evolvent.core.outside import Pointer
 
 MAKERS = ("make", "make_solo", "make_team", "parallel_env")
 """Functions that are looked for by name."""
-_REWARDED = ("PROMPTS", "prompts", "reward")
+_REWARDED = ("PROMPTS", "prompts", "reward", "REWARDS")
 _SOLO = ("team", "gives", "columns", "reset", "step", "render", "close")
 _ALIAS = re.compile(r"(graded|pettingzoo):(?:variant=)?(.*)", re.S)
 _WHAT = {
@@ -148,7 +148,9 @@ def _only(module: ModuleType, at: Pointer, kind: str) -> str:
 
 
 def _is_rewarded(module: ModuleType) -> bool:
-    return hasattr(module, "reward") and (hasattr(module, "PROMPTS") or hasattr(module, "prompts"))
+    return (hasattr(module, "reward") or hasattr(module, "REWARDS")) and (
+        hasattr(module, "PROMPTS") or hasattr(module, "prompts")
+    )
 
 
 def _is_parallel(one: object) -> bool:

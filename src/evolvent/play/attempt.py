@@ -63,7 +63,8 @@ def play(
             room, stop = _room(record, settings.budget, prompt, choices)
             if stop:
                 break
-            answer = yield Request(prompt, draws, room, env.stop, choices, member.weights)  # ACT
+            chat = sight.chat(member, turn, said, examples)
+            answer = yield Request(prompt, draws, room, env.stop, choices, member.weights, chat)  # ACT
             action = turn.admissible[answer.choice] if choices and turn.admissible else answer.text.strip()
             if experience and acts:
                 action, answer = experience.choose(turn, answer, draws, episode)
@@ -74,8 +75,7 @@ def play(
             if experience:
                 experience.stopped()
             break
-        before, turn = turn, env.step(said[team[-1].name])  # STEP
-        sight.follows(before, turn, said)
+        turn = sight.follows(turn, env.step(said[team[-1].name]), said, answer)  # STEP
         record.outcome(turn, said[team[-1].name], team[-1].name)
     if turn.truncated and not stop:
         sight.prompt(team[0], turn, {})

@@ -71,7 +71,10 @@ class Chat:
         self._encode = cache(model.encode)  # of commands, which come again
 
     def first(self, env: Env, turn: Turn, examples: str = "") -> np.ndarray:
-        """The system's and the user's message, open for the assistant's; examples stand before the situation."""
+        """The system's and the user's message, or the turn's own, open for the assistant's; examples stand before."""
+        if turn.chat is not None and (self._model.text.calls_tools or not turn.chat.tools):
+            chat = turn.chat.headed(env.instructions + examples)
+            return self._model.chat(chat.messages, tools=chat.tools)
         return self._model.chat([*_messages(env.instructions), _user(examples + turn.observation)])
 
     def more(self, env: Env, turn: Turn, before: Prompt) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from evolvent.core.conversation import Conversation
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Env, Prompt, Turn
 from evolvent.play.settings import AttemptSettings
@@ -49,17 +50,30 @@ class Sight:
         self._observe(turn.observation, member, new, None if going_on else -1)
         return self._context
 
+    def chat(self, member: Member, turn: Turn, said: dict[str, str], examples: str = "") -> Conversation | None:
+        """The same as messages, where the turn has such."""
+        if turn.chat is None:
+            return None
+        profile = f"{member.profile}\n\n" if member.profile else ""
+        chat = turn.chat.headed(profile + self._env.instructions + examples)
+        heard = [f"{name}: {text}" for name, text in said.items() if name in member.reads]
+        return chat.heard("\n".join(heard)) if heard else chat
+
     def said(self, answer: Completion) -> None:
         """The conversation goes on behind an answer, in the tokens as they were sampled."""
         if self._context is not None:
             self._context = _join(self._context, answer.text if isinstance(self._context, str) else answer.token_ids)
 
-    def follows(self, before: Turn, turn: Turn, said: dict[str, str]) -> None:
-        """The environment has answered ``said`` with ``turn``."""
+    def follows(self, before: Turn, turn: Turn, said: dict[str, str], answer: Completion) -> Turn:
+        """The environment has answered ``said``, at last ``answer``, with ``turn``; with the messages so far."""
+        goes_on = self._transcript or turn.follows
         if self._tells:
             names = list(said) if len(said) > 1 else [self._env.labels[1]]
             text = _lines(before.observation, dict(zip(names, said.values(), strict=True)))
-            self._past = f"{self._past}{text}\n" if self._transcript or turn.follows else ""
+            self._past = f"{self._past}{text}\n" if goes_on else ""
+        if not goes_on or turn.chat is not None or before.chat is None:
+            return turn
+        return replace(turn, chat=before.chat.answered(list(said.values())[-1], answer.calls, turn.observation))
 
     def _prompt_of(self, member: Member, turn: Turn, said: dict[str, str], examples: str) -> Prompt:
         heard = {name: text for name, text in said.items() if name in member.reads}

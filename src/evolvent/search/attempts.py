@@ -371,7 +371,8 @@ class Attempts:
         if isinstance(outcome, Episode):
             place.episode = outcome
             return outcome.total_reward
-        place.asks, place.begun = outcome, node
+        # messages cannot be answered on from the middle of an answer, which is what moves may be
+        place.asks, place.begun = outcome if self.unit == "answer" else replace(outcome, chat=None), node
         self._live[int(self.tree.task[node])] = node, player
         place.seed = place.seed or outcome.seed
         return None

@@ -54,6 +54,15 @@ def test_every_other_command_reads_its_folder(shown, capsys, arguments, said):
     assert said in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("attempts", "says"), [("0", "no number of attempts"), ("-3", "1 to 10,000"), ("2", "not evaluated by several")]
+)
+def test_several_attempts_at_a_task_are_for_models_that_learned(shown, capsys, attempts, says):
+    with pytest.raises(SystemExit) as stopped:
+        main(["eval", str(shown), "--attempts", attempts])
+    assert stopped.value.code == 2 and says in capsys.readouterr().err
+
+
 def test_a_long_run_says_how_long_it_will_take(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Shell, "left", property(lambda shell: 600.0))
     main(["demo", "--out", str(tmp_path / "run"), "--no-open", "--plain"])

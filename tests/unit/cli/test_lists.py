@@ -60,8 +60,10 @@ def test_a_language_system_is_evaluated_as_all_are_unless_it_says_how(monkeypatc
         frozen, "evaluate_language", lambda *arguments, **options: {"words": arguments, "options": options}
     )
     evaluated = shared("folder", "live", 3, env="other")
-    assert evaluated == {"words": (LanguageConfig, "folder", "live", 3), "options": {"env": "other"}}
+    assert evaluated == {"words": (LanguageConfig, "folder", "live", 3), "options": {"env": "other", "attempts": 0}}
     assert system("mine", "mine.py", SimpleNamespace(Config=LanguageConfig, evaluate=own)).evaluate() is own
     assert system("mine", "mine.py", SimpleNamespace(Config=object)).evaluate() is None
     assert "env" in inspect.signature(shipped("grpo").evaluate()).parameters, "--env is taken"
     assert "env" in inspect.signature(shipped("mat").evaluate()).parameters
+    for name in ("grpo", "dpo", "marft", "satori", "spc", "flow_grpo"):
+        assert "attempts" in inspect.signature(shipped(name).evaluate()).parameters, "--attempts is taken"

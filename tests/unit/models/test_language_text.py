@@ -87,3 +87,25 @@ def test_bad_messages(text, messages, what):
 def test_no_template():
     with pytest.raises(BadInput, match=r"no chat template[^?]*--style plain"):
         Text(tiny_language.tokenizer(None)).chat([{"role": "user", "content": "x"}], open=True)
+
+
+TOOLS_TEMPLATE = (
+    "{% if tools %}{% for t in tools %}{{ t | tojson }}\n{% endfor %}{% endif %}"
+    "{% for m in messages %}{% for c in m.tool_calls or () %}{{ c.function | tojson }}{% endfor %}{% endfor %}"
+    + tiny_language.TEMPLATE
+)
+
+
+def test_tools_stand_in_the_prompt_as_the_template_writes_them_and_speak_for_nobody():
+    text = Text(tiny_language.tokenizer(TOOLS_TEMPLATE))
+    said = [{"role": "user", "content": "a"}]
+    tool = {"type": "function", "function": {"name": "f", "description": 'say "hi"', "enum": [1, True]}}
+    opened = {"add_generation_prompt": True, "return_dict": False}
+    expected = text.tokenizer.apply_chat_template(said, tools=[tool], **opened)
+    assert text.chat(said, open=True, tools=[tool]).tolist() == expected
+    evil = {"type": "function", "function": {"name": "f", "description": EVIL, EVIL: 1}}
+    ids = text.chat(said, open=True, tools=[evil])
+    controls = [i for i in ids.tolist() if i in text.control.values()]
+    assert controls == [i for i in expected if i in text.control.values()] and text.decode(ids).count("<think>") == 2
+    with pytest.raises(BadInput, match="shows no tools"):
+        Text(tiny_language.tokenizer()).chat(said, open=True, tools=[tool])

@@ -160,6 +160,12 @@ def test_a_run_on_few_prompts_says_how_many_tasks_it_was_judged_on(folder, tmp_p
     ]
     with Live(plain=True) as live:
         frozen = evaluate_language(grpo.Config, made, live)
+        several = evaluate_language(grpo.Config, made, live, attempts=3)["sampled"]
     assert (frozen["n"], frozen["tasks"], frozen["sampled"]["n"]) == (5, 5, 30)
+    assert (several["n"], several["tasks"], several["attempts"]) == (15, 5, 3)
+    at = several["pass_at"]
+    assert list(at) == ["1", "2", "3"] and at["1"]["value"] == pytest.approx(several["success_mean"])
+    assert "pass_at" not in frozen["sampled"] and at["1"]["value"] <= at["2"]["value"] <= at["3"]["value"]
     said = capsys.readouterr()
+    assert "avg@3 = pass@1" in said.out + said.err and "pass@3" in said.out + said.err
     assert "30 attempts at 5 tasks" in said.out + said.err and "32 held-out" in said.out + said.err

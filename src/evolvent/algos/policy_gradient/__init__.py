@@ -176,11 +176,20 @@ def needs_of(rule: CreditRule) -> tuple[str, ...]:
     )
 
 
-def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "") -> dict[str, Any]:
+def evaluate(
+    folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "", attempts: int = 0
+) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint, frozen; ``env`` may be another world."""
     if not folder.config["agents"]:
-        return evaluate_language(Config, folder, live, episodes, env=env)
+        return evaluate_language(Config, folder, live, episodes, env=env, attempts=attempts)
     team = workflow(folder.config["agents"])
     return evaluate_language(
-        Config, folder, live, episodes, env=env, adapters=team.names, settings=lambda s: replace(s, team=team)
+        Config,
+        folder,
+        live,
+        episodes,
+        env=env,
+        attempts=attempts,
+        adapters=team.names,
+        settings=lambda s: replace(s, team=team),
     )

@@ -1,4 +1,4 @@
-"""`evolvent export FORMAT`: recorded decisions with their credit, for readers and trainers elsewhere."""
+"""`evolvent export FORMAT`: recorded decisions with their credit, or the trained model, for programs elsewhere."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import inspect
 import sys
 
 from evolvent.cli.export.documents import atif, verifiers
+from evolvent.cli.export.merged import merged
 from evolvent.cli.export.pairs import pairs
 from evolvent.cli.export.rows import jsonl, tinker, trl
 from evolvent.cli.export.verl import verl
 from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput
 
-_FORMATS = {one.__name__: one for one in (verl, pairs, jsonl, trl, tinker, verifiers, atif)}
+_FORMATS = {one.__name__: one for one in (verl, pairs, jsonl, trl, tinker, verifiers, atif, merged)}
 
 
 def _main(arguments: list[str]) -> None:

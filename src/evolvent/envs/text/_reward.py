@@ -4,7 +4,12 @@
     def reward(prompts, completions, **rest): ...          # as trainers of TRL call it, with lists; returns a list
 
 Either may be ``async def``. A function of the second form is recognised by its parameter ``completions``; it gets lists
-of one, since attempts end one by one.
+of one, since attempts end one by one. Where a prompt is messages, so is a completion of the second form, as in TRL.
+
+    REWARDS = {"format": f, "right": g}                     # several, each of either form
+    WEIGHTS = {"format": 0.2, "right": 1.0}                 # 1 where there is none; 0 = only logged
+
+The reward of the task is their weighted sum; each is also recorded, and logged as ``reward_NAME_mean``.
 """
 
 from __future__ import annotations
@@ -15,23 +20,22 @@ import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import ModuleType
 from typing import Any
 
 from evolvent.core.calls import Overdue, call_with_time_limit
-from evolvent.core.errors import BadInput, EnvError
+from evolvent.core.errors import BadInput, EnvError, closest
 from evolvent.core.rounding import inside
-
-Row = Mapping[str, Any]
+from evolvent.envs.text._rows import Row
 
 
 @dataclass(frozen=True)
 class Grade:
-    """The reward function, its range, the reward from which an answer is right, and the seconds that it may take."""
+    """A reward function, its range, and the seconds that it may take."""
 
     function: Callable[..., Any]
     low: float
     high: float
-    success: float
     timeout_s: float
 
     def __call__(self, completion: str, row: Row, where: str, **more: Any) -> float:
@@ -92,6 +96,89 @@ class Grade:
                 ) from error
 
 
+@dataclass(frozen=True)
+class Rewards:
+    """The reward functions of a task by name ("" of the only one), their weights, and from which sum it is right."""
+
+    grades: Mapping[str, Grade]
+    weights: Mapping[str, float]
+    success: float = math.inf
+
+    @property
+    def low(self) -> float:
+        """The least that all can come to."""
+        return self._sum({name: min((g.low, g.high), key=self._weighs(name)) for name, g in self.grades.items()})
+
+    @property
+    def high(self) -> float:
+        """The most that all can come to."""
+        return self._sum({name: max((g.low, g.high), key=self._weighs(name)) for name, g in self.grades.items()})
+
+    def __call__(self, completion: str, row: Row, where: str, **more: Any) -> tuple[float, dict[str, float]]:
+        """The reward of an answer to a row, and each by its name where they have names.
+
+        Raises:
+            EnvError: as of ``Grade``.
+        """
+        each = {
+            name: grade(completion, row, f"{where}, {name}" if name else where, **more)
+            for name, grade in self.grades.items()
+        }
+        return inside(self._sum(each), self.low, self.high), self._named(each)
+
+    def lowest(self) -> tuple[float, dict[str, float]]:
+        """The same of an attempt without an answer."""
+        each = {name: min((g.low, g.high), key=self._weighs(name)) for name, g in self.grades.items()}
+        return self.low, self._named(each)
+
+    def _named(self, each: dict[str, float]) -> dict[str, float]:
+        return {name: value for name, value in each.items() if name}
+
+    def _weighs(self, name: str) -> Callable[[float], float]:
+        return lambda value: self.weights[name] * value
+
+    def _sum(self, each: Mapping[str, float]) -> float:
+        return math.fsum(self.weights[name] * value for name, value in each.items())
+
+
+def rewards_of(module: ModuleType, bounds: tuple[float, float], timeout_s: float, where: str) -> Rewards:
+    """The reward functions of a file; ``bounds`` and ``timeout_s`` are those of each.
+
+    Raises:
+        BadInput: there is none, or a weight that is none or of no reward.
+    """
+    one, several = getattr(module, "reward", None), getattr(module, "REWARDS", None)
+    if one is not None and several is not None:
+        do = "put it into REWARDS under a name"
+        raise BadInput("reward and REWARDS in one file", got="both", expected="one of them", where=where, do=do)
+    if several is None:
+        if not callable(one):
+            expected = "def reward(completion, prompt, **rest), or REWARDS = {name: function}"
+            raise BadInput("no reward function", got=repr(one)[:100], expected=expected, where=where)
+        if hasattr(module, "WEIGHTS"):
+            raise BadInput("weights of one reward", got=repr(module.WEIGHTS)[:100], expected="REWARDS", where=where)
+        several = {"": one}
+    elif not isinstance(several, Mapping) or not several or not all(_is_named(*item) for item in several.items()):
+        expected = 'REWARDS = {"name": function, …}, names of letters, digits and _'
+        raise BadInput("not rewards by name", got=repr(several)[:100], expected=expected, where=where)
+    given = getattr(module, "WEIGHTS", {})
+    if not isinstance(given, Mapping):
+        raise BadInput("not weights by name", got=repr(given)[:100], expected="WEIGHTS = {name: number}", where=where)
+    for name, weight in given.items():
+        if name not in several:
+            raise BadInput("a weight of no reward", got=name, expected=closest(str(name), list(several)), where=where)
+        if isinstance(weight, bool) or not isinstance(weight, numbers.Real) or not math.isfinite(weight):
+            raise BadInput("not a weight", got=repr(weight), expected="a finite number", where=f"{where}, {name}")
+    weights = {name: float(given.get(name, 1.0)) for name in several}
+    if not any(weights.values()):
+        raise BadInput("all weights are 0", got=dict(given), expected="a reward to learn from", where=where)
+    return Rewards({name: Grade(function, *bounds, timeout_s) for name, function in several.items()}, weights)
+
+
+def _is_named(name: object, function: object) -> bool:
+    return isinstance(name, str) and name.isidentifier() and callable(function)
+
+
 def takes_lists(function: Callable[..., Any]) -> bool:
     """Whether it is written for trainers of TRL, which call it with lists by name."""
     known = inspect.signature(function).parameters
@@ -104,9 +191,10 @@ def _arguments(lists: bool, completion: str, row: Row, more: Row) -> tuple[tuple
     rest = {key: value for key, value in row.items() if key not in ("prompt", "split")} | dict(more)
     if not lists:
         return (completion, row["prompt"]), rest
+    said = completion if isinstance(row["prompt"], str) else [{"role": "assistant", "content": completion}]
     return (), {
         "prompts": [row["prompt"]],
-        "completions": [completion],
+        "completions": [said],
         **{key: [value] for key, value in rest.items()},
     }
 

@@ -5,11 +5,12 @@ The file defines
     PROMPTS = [{"prompt": "2 + 2 =", "answer": "4"}, ...]      # or a function prompts() that returns such a list
     def reward(completion, prompt, **rest): ...                 # a number; rest = the other keys of the row
 
-(``envs.text._reward`` has the other forms of a reward function) and may define ``INSTRUCTIONS``, ``STOP`` (strings that
-end an answer), ``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right;
-the top of the range by default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with
-``"split": "heldout"`` is only used for evaluation; without such rows a fifth of the prompts is, drawn by a hash (by
-another one with ``graded:my_task.py,split_seed=1``).
+(``envs.text._reward`` has the other forms of a reward function, and several by name; ``_rows`` those of a row:
+messages, tools, a ``datasets.Dataset``) and may define ``INSTRUCTIONS``, ``STOP`` (strings that end an answer),
+``MAX_TOKENS``, ``REWARD_RANGE`` (0 to 1), ``SUCCESS`` (the reward from which an answer counts as right; the top of the
+range by default) and ``REWARD_TIMEOUT_S`` (60 seconds for each call of the reward). A row with ``"split": "heldout"``
+is only used for evaluation; without such rows a fifth of the prompts is, drawn by a hash (by another one with
+``graded:my_task.py,split_seed=1``).
 
 With ``TOOLS = [f, g]``, plain or ``async def`` functions with type hints and a docstring, the model may call them
 (``envs.text._tools`` says how a call is written). The instructions begin with a list of them; what a call came to is
@@ -23,15 +24,13 @@ shown of its result. The file is run once for all attempts, and its tools are ca
 from __future__ import annotations
 
 import functools
-import hashlib
 import inspect
-import json
 import math
 import numbers
 import random
 import threading
-from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Collection
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,8 +39,9 @@ from evolvent.core.errors import BadInput
 from evolvent.core.outside import own_faults, run_file, stamp
 from evolvent.core.protocols import Task, Turn
 from evolvent.core.rounding import inside, reaches
-from evolvent.envs.text._reward import Grade, Row
-from evolvent.envs.text._text import TextEnv, check_request, flat, known, playing
+from evolvent.envs.text._reward import Rewards, rewards_of
+from evolvent.envs.text._rows import Row, chat_of, checked_rows, held_out, words_of
+from evolvent.envs.text._text import TextEnv, check_request, known, playing
 from evolvent.envs.text._tools import Call, Tools, tools
 
 
@@ -59,21 +59,21 @@ def make(variant: str, *, split_seed: int = 0, by: str = "prompt") -> Graded:
     known(by, ("prompt", "row"), "way to split", f"graded:{variant}")
     path, where = source(variant), f"graded:{variant}"
     module, rows = _run_file(path, stamp(path), where)
-    grade = getattr(module, "reward", None)
-    if not callable(grade):
-        raise BadInput(
-            "no reward function", got=str(path), expected="def reward(completion, prompt, **rest)", where=where
-        )
-    low, high = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
-    least = _success(getattr(module, "SUCCESS", high), low, high, where)
-    graded = Grade(grade, low, high, least, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where))
+    bounds = _range(getattr(module, "REWARD_RANGE", (0.0, 1.0)), where)
+    rewards = rewards_of(module, bounds, _seconds(getattr(module, "REWARD_TIMEOUT_S", 60.0), where), where)
+    low, high = rewards.low, rewards.high
+    rewards = replace(rewards, success=_success(getattr(module, "SUCCESS", high), low, high, where))
     its_tools = _its_tools(module, where)
-    graded.check_takes(rows, where, calls=its_tools is not None)
+    if its_tools and any("tools" in row for row in rows if not isinstance(row["prompt"], str)):
+        do = "leave out TOOLS where calls are only to be judged, the rows' tools where they are to be carried out"
+        raise BadInput("tools in the file and in its rows", got=str(path), expected="one of them", where=where, do=do)
+    for name, grade in rewards.grades.items():
+        grade.check_takes(rows, f"{where}, {name}" if name else where, calls=its_tools is not None)
     return Graded(
         path.stem,
         rows,
-        graded,
-        held=_held_out(rows, split_seed, by),
+        rewards,
+        held=held_out(rows, split_seed, by),
         instructions=getattr(module, "INSTRUCTIONS", ""),
         stop=_stops(getattr(module, "STOP", "\n"), where),
         max_tokens=_tokens(getattr(module, "MAX_TOKENS", 64), where),
@@ -103,7 +103,7 @@ class Graded(TextEnv):
         self,
         name: str,
         rows: list[Row],
-        grade: Grade,
+        rewards: Rewards,
         *,
         held: Collection[int],
         instructions: str,
@@ -113,8 +113,9 @@ class Graded(TextEnv):
     ) -> None:
         self.name, self.stop, self.max_tokens = f"graded:{name}", stop, max_tokens
         self.instructions = (tools.listing if tools else "") + instructions
-        self.reward_range, self._grade = (grade.low, grade.high), grade
-        self.waits = tools is not None or inspect.iscoroutinefunction(grade.function)
+        self.reward_range, self._rewards = (rewards.low, rewards.high), rewards
+        waits = any(inspect.iscoroutinefunction(grade.function) for grade in rewards.grades.values())
+        self.waits = tools is not None or waits
         self._tools, self._rows = tools, rows
         self._split = {"heldout": sorted(held), "train": [i for i in range(len(rows)) if i not in held]}
         self._task: Task | None = None
@@ -134,13 +135,14 @@ class Graded(TextEnv):
         first = f"{self.name}/{row}"
         name, repeats = (f"{first}/{again}", first) if again else (first, "")
         given = self._rows[row]
-        return Task(name, given["prompt"], str(given.get("kind", "graded")), split, row, {"row": row}, repeats)
+        return Task(name, words_of(given), str(given.get("kind", "graded")), split, row, {"row": row}, repeats)
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The prompt."""
         self._calls = []
         info = {"tools": list(self._tools.known)} if self._tools else {}
-        self._task, self._turn = task, Turn(task.text, info=info)
+        self._task = task
+        self._turn = Turn(task.text, info=info, chat=chat_of(self._rows[int(task.meta["row"])]))
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -157,19 +159,20 @@ class Graded(TextEnv):
             self._calls.append(call)
             self._turn = Turn(call.shown, follows=True, info={"call": asdict(call)})
         elif line:
-            info = {"stop": "turns", "action": ""}
-            self._turn = Turn("No answer.", reward=self._grade.low, terminated=True, info=info)
+            low, each = self._rewards.lowest()
+            info = {"stop": "turns", "action": "", "rewards": each}
+            self._turn = Turn("No answer.", reward=low, terminated=True, info=info)
         else:
-            value = self._graded(action, self._task)
-            right = reaches(value, self._grade.success)
-            self._turn = Turn(self._task.text, reward=value, terminated=True, success=right)
+            value, each = self._graded(action, self._task)
+            right = reaches(value, self._rewards.success)
+            self._turn = Turn(self._task.text, reward=value, terminated=True, success=right, info={"rewards": each})
         return self._turn
 
-    def _graded(self, answer: str, task: Task) -> float:
+    def _graded(self, answer: str, task: Task) -> tuple[float, dict[str, float]]:
         row, where = self._rows[int(task.meta["row"])], f"{self.name}, reward of {task.id}"
         if not self._tools:
-            return self._grade(answer, row, where)
-        return self._grade(answer, row, where, calls=[asdict(call) for call in self._calls])
+            return self._rewards(answer, row, where)
+        return self._rewards(answer, row, where, calls=[asdict(call) for call in self._calls])
 
 
 @functools.lru_cache(maxsize=8)
@@ -178,25 +181,7 @@ def _run_file(path: Path, version: tuple[int, int], where: str) -> tuple[ModuleT
     module = run_file(path, version)
     with own_faults(str(path), "the file does not run"):
         rows = module.prompts() if hasattr(module, "prompts") else getattr(module, "PROMPTS", None)
-    return module, _checked(rows, where)
-
-
-def _held_out(rows: list[Row], seed: int, by: str) -> set[int]:
-    """Rows for evaluation: those that say so, or else a fifth of the prompts, which a hash draws.
-
-    The model sees the prompt alone: rows that differ in other keys are one task to it. Data that cycles through topics
-    or grows harder is no order to count in, and a prompt keeps its place where rows are added or moved.
-    """
-    if any("split" in row for row in rows):
-        return {i for i, row in enumerate(rows) if row.get("split") == "heldout"}
-    if by == "row":
-        words = [_without_split(row) for row in rows]
-        order = {word: i for i, word in enumerate(dict.fromkeys(words))}
-        return {i for i, word in enumerate(words) if order[word] % 5 == 4}
-    prompts = {flat(row["prompt"]) for row in rows}
-    drawn = sorted(prompts, key=lambda prompt: hashlib.sha256(f"{seed} {prompt}".encode("utf-8", "replace")).digest())
-    held = set(drawn[: len(prompts) // 5])
-    return {i for i, row in enumerate(rows) if flat(row["prompt"]) in held}
+    return module, checked_rows(rows, where)
 
 
 def _range(bounds: Any, where: str) -> tuple[float, float]:
@@ -246,33 +231,3 @@ def _its_tools(module: ModuleType, where: str) -> Tools | None:
     limits = {"TIMEOUT_S": 10.0, "MAX_RESULT": 500, "MAX_TURNS": 4}
     timeout_s, characters, turns = (getattr(module, name, default) for name, default in limits.items())
     return tools(module.TOOLS, where, timeout_s=timeout_s, characters=characters, max_turns=turns)
-
-
-def _checked(rows: Any, where: str) -> list[Row]:
-    if not isinstance(rows, list) or not rows:
-        raise BadInput("no prompts", got=type(rows).__name__, expected='PROMPTS = [{"prompt": …}, …]', where=where)
-    for number, row in enumerate(rows):
-        if not isinstance(row, Mapping) or not isinstance(row.get("prompt"), str):
-            raise BadInput(
-                "not a prompt", got=repr(row)[:100], expected='{"prompt": text, …}', where=f"{where}, PROMPTS[{number}]"
-            )
-        if (split := row.get("split", "train")) not in ("train", "heldout"):
-            raise BadInput(
-                "no such split", got=repr(split), expected='"train" or "heldout"', where=f"{where}, PROMPTS[{number}]"
-            )
-        try:
-            json.dumps(dict(row))
-        except (TypeError, ValueError) as error:
-            raise BadInput("a row is not plain data", got=str(error), where=f"{where}, PROMPTS[{number}]") from error
-    if any("split" in row for row in rows):
-        splits: dict[str, str] = {}
-        for row in rows:
-            split = row.get("split", "train")
-            if splits.setdefault(flat(row["prompt"]), split) != split:
-                expected = "one of them: the model sees nothing else of a row"
-                raise BadInput("one prompt in both splits", got=row["prompt"][:100], where=where, expected=expected)
-    return rows
-
-
-def _without_split(row: Row) -> str:
-    return json.dumps({key: value for key, value in row.items() if key != "split"}, sort_keys=True)

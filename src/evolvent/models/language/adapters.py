@@ -194,6 +194,20 @@ class Adapters:
 
         write_whole(folder, write)
 
+    def save_merged(self, folder: Path, name: str, base: str, dtype: torch.dtype, tokenizer: Any) -> None:
+        """Write a plain folder with the adapter in the weights, ``base`` as its name; then this has no adapters left.
+
+        W + B A alpha / rank, summed in the format of the base.
+        """
+        self.check(name)
+        network = self.network
+        if not self.full:
+            with quiet():
+                network = self.model.merge_and_unload(adapter_names=[name])
+        network = network.to(dtype)
+        network.config._name_or_path = network.name_or_path = base
+        save_network(folder, network, tokenizer)
+
     def load(self, folder: Path, name: str) -> None:
         """Read an adapter folder into the adapter ``name``, made if it is new; a head that stands in it is left there.
 

@@ -86,6 +86,14 @@ def lasting(spec: str) -> str:
     return spec if spec in _names() or not path.exists() else str(path.resolve())
 
 
+def portable(spec: str) -> str:
+    """``spec`` as other machines may know it: of a local file or folder its name."""
+    path = Path(spec).expanduser()
+    if spec in _names() or not (path.exists() or path.is_absolute()):
+        return spec
+    return path.stem if path.suffix == ".gguf" else path.resolve().name
+
+
 def base_of(folder: Path) -> str:
     """The spec of the base that the adapters in ``folder`` belong to."""
     try:

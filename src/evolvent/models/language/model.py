@@ -156,16 +156,18 @@ class LanguageModel:
         """The text of tokens, control tokens as their strings."""
         return self.text.decode(ids)
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], *, open: bool = True) -> np.ndarray:
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], *, open: bool = True, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> np.ndarray:
         """Token ids int32 ``[P]`` of a conversation by the model's chat template.
 
         Contents are plain text: control tokens inside them are spelled out and end nothing. ``open`` begins the
-        assistant's next turn.
+        assistant's next turn. ``tools`` are those on offer, in OpenAI's form.
 
         Raises:
-            BadInput: the model has no template, or its template refuses the messages.
+            BadInput: the model has no template, its template refuses the messages, or shows no tools.
         """
-        return self.text.chat(messages, open=open)
+        return self.text.chat(messages, open=open, tools=tools)
 
     def conversation(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]] = (), *, open: bool = True
@@ -393,6 +395,18 @@ class LanguageModel:
     def save(self, folder: str | Path, adapter: str = POLICY) -> None:
         """Write a folder that peft (all weights: transformers) loads as it is; an old one is replaced at once."""
         self._engine.adapters.save(Path(folder), adapter, self.name, self.tokenizer)
+
+    def save_merged(self, folder: str | Path, *, base: str, dtype: str = "float32", adapter: str = POLICY) -> None:
+        """Write a folder for transformers with an adapter's weights added to those of the base; ends this model.
+
+        Args:
+            folder: where; an old one is replaced at once.
+            base: how the configuration calls the model.
+            dtype: number format; sums are made in that of this model, so load it in float32.
+            adapter: whose weights.
+        """
+        self._engine.adapters.save_merged(Path(folder), adapter, base, getattr(torch, dtype), self.tokenizer)
+        self.close()
 
     def load_adapter(self, folder: str | Path, name: str) -> None:
         """Read an adapter folder into the adapter ``name``, made if it is new.

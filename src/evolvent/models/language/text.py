@@ -70,9 +70,11 @@ class Text:
             [int(i) for i in ids], skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> np.ndarray:
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], *, open: bool, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> np.ndarray:
         """See ``LanguageModel.chat``."""
-        rendered, texts, mark = self._rendered(messages, open=open)
+        rendered, texts, mark = self._rendered(messages, open=open, tools=tools)
         return self._joined(rendered, texts, mark)
 
     def conversation(
@@ -132,12 +134,23 @@ class Text:
             )
         return self._joined(behind[0], texts, mark)
 
-    def _rendered(self, messages: Sequence[Mapping[str, Any]], *, open: bool) -> tuple[str, list[str], str]:
+    def _rendered(
+        self, messages: Sequence[Mapping[str, Any]], *, open: bool, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[str, list[str], str]:
         """The template's text with marks in place of contents, the contents, and the mark."""
+        if tools and not self.calls_tools:
+            raise BadInput(
+                "this model's chat template shows no tools",
+                got=f"{len(tools)} tools for {self.tokenizer.name_or_path}",
+                where="chat",
+                do="write them into a message",
+            )
         texts: list[str] = []
-        mark = _mark(messages)
+        mark = _mark([*messages, *tools])
         hidden = [_hide(message, texts, mark, i) for i, message in enumerate(messages)]
-        return self._by_template(hidden, (), open=open), texts, mark
+        names = sorted(self.control, key=len, reverse=True)
+        listed = [_aside(tool, texts, mark, names) for tool in tools]
+        return self._by_template(hidden, listed, open=open), texts, mark
 
     def _by_template(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]], *, open: bool
@@ -223,5 +236,5 @@ def _aside(value: Any, texts: list[str], mark: str, controls: Sequence[str]) -> 
                 value = value.replace(control, f"{mark}{len(texts) - 1};")
         return value
     if isinstance(value, Mapping):
-        return {k: _aside(v, texts, mark, controls) for k, v in value.items()}
+        return {_aside(k, texts, mark, controls): _aside(v, texts, mark, controls) for k, v in value.items()}
     return [_aside(item, texts, mark, controls) for item in value] if isinstance(value, list | tuple) else value

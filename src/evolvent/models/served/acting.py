@@ -40,13 +40,11 @@ class Served:
                 where="--model",
                 do="see `evolvent list models`",
             )
-        return self.model.generate(
-            _text(request.prompt),
-            max_tokens=request.max_tokens,
-            temperature=self.temperature,
-            seed=request.seed,
-            stop=request.stop,
-        )
+        how = {"max_tokens": request.max_tokens, "temperature": self.temperature, "seed": request.seed}
+        converse = getattr(self.model, "converse", None)
+        if request.chat is not None and converse is not None:
+            return converse(request.chat, **how, stop=request.stop)
+        return self.model.generate(_text(request.prompt), **how, stop=request.stop)
 
     def _choose(self, request: Request) -> Completion:
         texts = [_text(choice) for choice in request.choices]

@@ -5,14 +5,18 @@ The key comes from the environment and is sent to the endpoint; it is neither st
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
+from evolvent.core.conversation import Conversation, calls_text
 from evolvent.core.errors import BadInput, ModelError, optional
 from evolvent.core.protocols import Completion, Sampling, cut
 from evolvent.models.sampling import Counters
@@ -25,8 +29,9 @@ class Remote:
     """Implements ``core.protocols.Model`` except for ``score``; ``base_url`` goes up to and including ``/v1``.
 
     ``generate`` sends the raw prompt to ``/completions``; where the endpoint has no such thing, the prompt becomes one
-    user message to ``/chat/completions``, from then on (``chat`` decides instead). Rate limits, time-outs
-    (``timeout_s`` an attempt) and server errors are tried again ``retries`` times with growing pauses.
+    user message to ``/chat/completions``, from then on (``chat`` decides instead). ``converse`` sends messages and
+    tools there. Rate limits, time-outs (``timeout_s`` an attempt) and server errors are tried again ``retries`` times
+    with growing pauses.
 
     Raises:
         MissingExtra: the ``openai`` package is not installed.
@@ -62,16 +67,38 @@ class Remote:
             ModelError: the endpoint cannot be reached, refuses the request, or lacks what was asked for.
         """
         how = Sampling(**sampling).checked(self.name)
-        settings: dict[str, Any] = {name: getattr(how, name) for name in ("max_tokens", "temperature", "top_p", "seed")}
-        if how.stop:
-            settings["stop"] = [s for s in how.stop if s][:_MAX_STOP]
         started = time.perf_counter()
         extra, schema_by_chat = self._constraint(how.grammar, how.json_schema)
         if self._chat or schema_by_chat:
-            reply = self._ask_chat(prompt, settings | schema_by_chat, extra)
+            reply = self._ask_chat([_user(prompt)], _settings(how) | schema_by_chat, extra)
         else:
-            reply = self._ask(prompt, settings, extra)
+            reply = self._ask(prompt, _settings(how), extra)
         choice, text = self._read(reply)
+        return self._completion(reply, choice, cut(text, how.stop), started)
+
+    def converse(self, conversation: Conversation, **sampling: Any) -> Completion:
+        """Answer messages: with a text, or with calls of the tools on offer, which also stand in the text.
+
+        ``stop`` ends texts; where tools are on offer the endpoint is not told, since it would cut calls. Where the
+        arguments of a call are no JSON object the answer is text alone, with the arguments as they came.
+
+        Raises:
+            ModelError: the endpoint cannot be reached, has no chat, refuses the messages or takes no tools.
+        """
+        how, tools = Sampling(**sampling).checked(self.name), conversation.tools
+        started = time.perf_counter()
+        extra, schema = self._constraint(how.grammar, how.json_schema)
+        settings = _settings(replace(how, stop=()), tools=list(tools)) if tools else _settings(how)
+        reply = self._ask_chat(conversation.messages, settings | schema, extra)
+        choice, text = self._read(reply)
+        calls, well_formed = _calls(choice)
+        said = (calls_text(calls, text), "") if calls else cut(text, how.stop)
+        return self._completion(reply, choice, said, started, tuple(calls) if well_formed else ())
+
+    def _completion(
+        self, reply: Any, choice: Any, said: tuple[str, str], started: float, calls: tuple[Mapping[str, Any], ...] = ()
+    ) -> Completion:
+        """``said`` is the text, and what stopped it; counts what it took."""
         usage = getattr(reply, "usage", None)
         ids, logp = _tokens(choice)
         details = getattr(usage, "prompt_tokens_details", None)
@@ -82,10 +109,9 @@ class Remote:
         count.sampled += (sampled := (getattr(usage, "completion_tokens", 0) or 0) if usage else len(ids))
         count.seconds += (seconds := time.perf_counter() - started)
         finish = "length" if getattr(choice, "finish_reason", None) == "length" else "stop"
-        said, stopped = cut(text, how.stop)  # endpoints leave the stop string out, and do not say which it was
-        return Completion(
-            said, ids, logp, prompt_tokens, cached, seconds, finish, stopped or None, sampled=0 if len(ids) else sampled
-        )
+        text, stopped = said  # endpoints leave the stop string out, and do not say which it was
+        told = (prompt_tokens, cached, seconds, finish, stopped or None)
+        return Completion(text, ids, logp, *told, sampled=0 if len(ids) else sampled, calls=calls)
 
     def _ask(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
         """``/completions``, or chat where there is none."""
@@ -97,7 +123,7 @@ class Remote:
             absent = error.status_code in (404, 405, 501) or "chat" in str(error).lower()
             if self._chat is not None or not absent:
                 raise self._failed(error) from None
-            reply = self._ask_chat(prompt, settings, extra)
+            reply = self._ask_chat([_user(prompt)], settings, extra)
             self._chat = True
             return reply
         except self._openai.APIError as error:
@@ -107,18 +133,20 @@ class Remote:
         self._chat = False
         return reply
 
-    def _ask_chat(self, prompt: str, settings: dict[str, Any], extra: dict[str, Any]) -> Any:
-        messages: list[Any] = [{"role": "user", "content": prompt}]
-        ask = self._client.chat.completions.create
+    def _ask_chat(self, messages: Sequence[Mapping[str, Any]], settings: dict[str, Any], extra: dict[str, Any]) -> Any:
+        ask = partial(self._client.chat.completions.create, messages=[dict(one) for one in messages])
         try:
             try:
-                return ask(model=self.model, messages=messages, logprobs=True, extra_body=extra, **settings)
+                return ask(model=self.model, logprobs=True, extra_body=extra, **settings)
             except self._openai.BadRequestError as error:
                 if "logprob" not in str(error).lower():
                     raise
-                return ask(model=self.model, messages=messages, extra_body=extra, **settings)
+                return ask(model=self.model, extra_body=extra, **settings)
         except self._openai.APIError as error:
-            raise self._failed(error) from None
+            failed = self._failed(error)
+            if "tools" in settings and "tool" in str(error).lower():
+                failed.add_note("  the request offers tools: take an endpoint that knows them (llama-server: --jinja)")
+            raise failed from None
         except ValueError as error:
             raise self._no_completion(f"text that is no JSON: {error}") from None
 
@@ -211,6 +239,36 @@ class Remote:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _settings(how: Sampling, **more: Any) -> dict[str, Any]:
+    """The fields of a request that say how to sample."""
+    settings = {name: getattr(how, name) for name in ("max_tokens", "temperature", "top_p", "seed")} | more
+    return settings | ({"stop": [s for s in how.stop if s][:_MAX_STOP]} if how.stop else {})
+
+
+def _calls(choice: Any) -> tuple[list[dict[str, Any]], bool]:
+    """The calls of an answer in neutral form, and whether all of them can be carried out.
+
+    Arguments that are no JSON object stand there as they came.
+    """
+    found = getattr(getattr(choice, "message", None), "tool_calls", None)
+    functions = [getattr(one, "function", None) for one in found] if isinstance(found, list) else []
+    calls, well_formed = list[dict[str, Any]](), True
+    for function in functions:
+        name, given = getattr(function, "name", None), getattr(function, "arguments", None)
+        try:
+            arguments = json.loads(given) if isinstance(given, str) and given.strip() else given or {}
+        except (ValueError, RecursionError):
+            arguments = given
+        well_formed = well_formed and isinstance(name, str) and isinstance(arguments, dict)
+        calls.append({"name": str(name or ""), "arguments": arguments})
+    whole = json.dumps(calls, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return json.loads(whole), well_formed
 
 
 def _tokens(choice: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.protocols import Env, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total
 from evolvent.core.rounding import differ
+from evolvent.formulas.pass_at_k import pass_at_k
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.play.settings import as_it_is
 from evolvent.runs.language.baselines import borrowed, play, random_command
@@ -62,6 +63,24 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
         return metrics
     calls = [how not in ("ok", "cut") for e in valid for how in e.outcomes or ()]
     return metrics | {"calls_mean": len(calls) / len(valid), "failed_calls_mean": _mean(calls)}
+
+
+def passed(episodes: Sequence[Episode], broken: Sequence[str], attempts: int) -> dict[str, Any]:
+    """Success within some of ``attempts`` at each task: pass@1, which is avg@k, pass@2, 4, 8, … and pass@k.
+
+    Each is the mean over tasks of its unbiased estimate (``formulas.pass_at_k``) with a bootstrap interval over tasks.
+    What broke is a failure; attempts that are not valid do not count, and tasks with fewer valid ones than are asked
+    for are left out there: ``tasks`` says how many remain.
+    """
+    right: dict[str, list[bool]] = {task: [] for task in broken}
+    for task, success in [*((e.task_id, bool(e.success)) for e in episodes if e.valid), *((t, False) for t in broken)]:
+        right.setdefault(task, []).append(success)
+    found: dict[str, Any] = {}
+    for k in sorted({1, attempts, *(2**i for i in range(1, attempts.bit_length()) if 2**i < attempts)}):
+        values = [pass_at_k(len(some), sum(some), k) for some in right.values() if len(some) >= k]
+        low, high = clustered_bootstrap(values, range(len(values))) if values else (np.nan, np.nan)
+        found[str(k)] = {"value": _mean(values), "ci95": [float(low), float(high)], "tasks": len(values)}
+    return {"attempts": attempts, "pass_at": found}
 
 
 def outcome(rows: Sequence[Mapping[str, Any]], greedy: Mapping[str, Any], sampled: Mapping[str, Any]) -> dict[str, Any]:

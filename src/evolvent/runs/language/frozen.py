@@ -29,13 +29,15 @@ def evaluate_language(
     episodes: int | None = None,
     *,
     env: str = "",
+    attempts: int = 0,
     adapters: Sequence[str] = ("policy",),
     settings: Callable[[AttemptSettings], AttemptSettings] = lambda settings: settings,
 ) -> dict[str, Any]:
     """Attempt held-out tasks with the newest checkpoint: greedily, sampled, and at random beside it.
 
-    By default at as many tasks as in the run's own evaluations, of its own environment. ``settings`` says how attempts
-    go, given how those of one agent do; ``adapters`` as for ``open_language``. Nothing in the folder changes.
+    By default at as many tasks as in the run's own evaluations, of its own environment. ``attempts`` sampled ones at
+    each, where it is not 0, for avg@k and pass@k. ``settings`` says how attempts go, given how those of one agent do;
+    ``adapters`` as for ``open_language``. Nothing in the folder changes.
 
     Returns:
         The content of ``eval.json``.
@@ -70,7 +72,7 @@ def evaluate_language(
         state = checkpoint.load(newest, parts)
         run.attempt_settings = settings(run.attempt_settings)
         live.status(f"attempting {count(len(run.heldout), 'held-out task')} of {config.env}")
-        played = {how: run.attempt_heldout(how) for how in ("greedy", "sampled")}
+        played = {"greedy": run.attempt_heldout("greedy"), "sampled": run.attempt_heldout("sampled", attempts)}
         tasks = repeated(run.heldout, plan.eval_tasks)
         chance = random_play(run.copies.spec, tasks, config.seed, run.attempt_settings.world)
     _show({**played, "random actions": chance}, f"{config.env}, weights frozen after update {state['update']}", live)
@@ -117,3 +119,10 @@ def _show(results: Mapping[str, Mapping[str, Any]], title: str, live: Live) -> N
         for how, result in results.items()
     ]
     live.table(title, ["actions", "return [95 %]", "success", "turns", "judged on"], rows)
+    passed: Mapping[str, Any] = results["sampled"].get("pass_at", {})
+    if passed:
+        k = results["sampled"]["attempts"]
+        names = [f"avg@{k} = pass@1" if n == "1" else f"pass@{n}" for n in passed]
+        rates = [interval(one["value"], one["ci95"]) for one in passed.values()]
+        rows = [list(row) for row in zip(names, rates, strict=True)]
+        live.table(f"{k} sampled attempts at each task", ["", "success [95 %]"], rows)

@@ -12,12 +12,12 @@ from evolvent.runs.language.account import account
 
 
 def evaluate(
-    config: type[Any], folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
+    config: type[Any], folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = "", attempts: int = 0
 ) -> dict[str, Any]:
     """``evaluate_language``; torch is imported where it is called."""
     from evolvent.runs.language.frozen import evaluate_language
 
-    return evaluate_language(config, folder, live, episodes, env=env)
+    return evaluate_language(config, folder, live, episodes, env=env, attempts=attempts)
 
 
 KIND = Kind(

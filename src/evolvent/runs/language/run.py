@@ -25,7 +25,7 @@ from evolvent.runs.copies import Played, PlayerOf
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.curriculum import Curriculum
-from evolvent.runs.language.evaluation import outcome, random_play, summarise
+from evolvent.runs.language.evaluation import outcome, passed, random_play, summarise
 from evolvent.runs.language.health import Health
 from evolvent.runs.language.learn import logprobs_of, training_batch, with_shares
 from evolvent.runs.language.log import Shown, described, facts, sampled_tokens, update_row
@@ -285,19 +285,23 @@ class LanguageRun:
         self.live.note(f"held-out tasks after update {self.update}: {described(result)}")
         return result
 
-    def attempt_heldout(self, how: str) -> dict[str, Any]:
-        """Attempts at the held-out tasks; see ``language_eval.summarise``.
+    def attempt_heldout(self, how: str, attempts: int = 0) -> dict[str, Any]:
+        """Attempts at the held-out tasks; see ``evaluation.summarise``, and ``passed`` where ``attempts`` are given.
 
-        ``greedy``: one at each; ``sampled``: several at each where there are fewer than ``eval_tasks``.
+        ``greedy``: one at each; ``sampled``: so many ``attempts`` at each, by default several where there are fewer
+        than ``eval_tasks``.
         """
         from evolvent.models.language.acting import Acting
 
         acting = Acting(self.model, self.config.act, 0.0 if how == "greedy" else self.config.temperature)
         tasks = self.heldout if how == "greedy" else repeated(self.heldout, self.config.plan.eval_tasks)
+        tasks = self.heldout * attempts if attempts else tasks
         jobs = [(task, seed_tree(self.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
         played = self._play(jobs, acting, partial(self.attempt, learns=False))
         played.check(f"at held-out tasks of {self.config.env}")
-        return summarise(played.episodes, [task for task, _ in played.broken], self.env.reward_range[0])
+        broken = [task for task, _ in played.broken]
+        result = summarise(played.episodes, broken, self.env.reward_range[0])
+        return result | (passed(played.episodes, broken, attempts) if attempts else {})
 
     def finish(self, algo: str, rule: Rule) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; keeps the trained model."""
