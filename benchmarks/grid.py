@@ -2,7 +2,7 @@
 
 Every cell is a run folder under --runs; a row of the result file is added when a run ends, and rows that are there are
 not run again, so a grid can be stopped and continued. All arms of a seed see the same tasks in the same order. Model
-answers are cached by (model, prompt, settings); the seconds of a cached answer are those of its first computation.
+answers are cached by (model, prompt, settings), so the seconds of a row say nothing where another asked the same.
 """
 
 from __future__ import annotations
