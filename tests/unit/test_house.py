@@ -197,7 +197,7 @@ def test_the_readme_says_what_the_result_file_says():
     import json
 
     readme = (ROOT / "README.md").read_text()
-    files = (ROOT / f"benchmarks/results/{name}.json" for name in ("main_job", "main_job_rag"))
+    files = (ROOT / f"benchmarks/results/{name}.json" for name in ("main_job", "main_job_rag", "main_job_icl"))
     data = [json.loads(file.read_text())["summary"] for file in files]
     rows = [{row.get("phase") or row["pass"]: row for row in [*s["phases"], *s["passes"]]} for s in data]
     for at in rows[0]:

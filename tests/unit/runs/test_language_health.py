@@ -134,6 +134,7 @@ def test_nothing_is_reported_of_an_entropy_where_nothing_was_to_choose():
         ({"success_mean": 0.0, "n": 32}, {"success_mean": 0.0, "flat_mean": 0.9}, False),  # parts of answers are paid
         ({"success_mean": 0.0, "n": 32}, {"success_mean": 0.1, "flat_mean": 1.0}, False),
         ({"success_mean": 1 / 32, "n": 32}, {"success_mean": 0.0, "flat_mean": 1.0}, False),
+        ({"success_mean": 0.0, "n": 32}, {"examples": 16}, False),  # imitated, nothing was attempted
     ],
 )
 def test_a_run_without_hope_is_warned_after_its_first_update(before, first, due):

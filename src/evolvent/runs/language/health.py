@@ -63,7 +63,9 @@ def _all(name: str, beyond: Callable[[float], bool], n: int = 5) -> Check:
 def _hopeless(rows: list[Mapping[str, Any]]) -> bool:
     """Nothing succeeded before learning or in the first update, whose attempts at each task all earned the same."""
     row = rows[-1]
-    return row.get("before_success") == 0.0 and not row.get("success_mean") and row.get("flat_mean") in (None, 1.0)
+    # where examples are imitated, nothing is attempted in an update
+    tried = "success_mean" in row and not row["success_mean"]
+    return row.get("before_success") == 0.0 and tried and row.get("flat_mean") in (None, 1.0)
 
 
 def _numbers(row: Mapping[str, Any]) -> dict[str, float]:
