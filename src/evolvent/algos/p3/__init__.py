@@ -39,7 +39,7 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.seeding import rng
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.learn import imitate, imitated
-from evolvent.runs.language.system import ClippedConfig, LanguageRun, Needs, Rule, open_language
+from evolvent.runs.language.system import LanguageConfig, LanguageRun, Needs, Rule, open_language
 from evolvent.runs.language.tuning import examples_of, tuned
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ CPU: tuple[str, ...] = ("scoring_cpu_s", "choosing_cpu_s", "learning_cpu_s")
 
 
 @dataclass(frozen=True)
-class Config(ClippedConfig):
+class Config(LanguageConfig):
     """Settings of P3; an update is an epoch."""
 
     EXTENDABLE = (("plan.minutes", "t"),)  # the pace follows the number of epochs
