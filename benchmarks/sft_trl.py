@@ -41,7 +41,7 @@ from evolvent.models.language import model as language
 from evolvent.models.language.load import source
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.examples import fitted
-from evolvent.runs.language.learn import imitated
+from evolvent.runs.language.imitation import imitated
 from evolvent.runs.language.rows import read_rows
 from evolvent.runs.language.tuning import Tuning
 

@@ -23,7 +23,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.ledger import Ledger
 from evolvent.credit._sides import answered, compared, sided
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.learn import imitate
+from evolvent.runs.language.imitation import imitate
 from evolvent.runs.language.system import ClippedConfig, Needs, Rule, left_out, open_language
 
 PAPER = "arXiv 2304.06767"

@@ -38,7 +38,7 @@ from evolvent.core.protocols import Env, Task, Turn
 from evolvent.credit import step_process_std, step_return_to_go
 from evolvent.evaluate.live import Live
 from evolvent.play.settings import AttemptSettings
-from evolvent.runs.language.learn import imitate
+from evolvent.runs.language.imitation import imitate
 from evolvent.runs.language.system import Needs, PPOConfig, Rule, check_stages, evaluate_language, open_language
 
 PAPER = "arXiv 2505.23604"

@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.learn import imitate, imitated
+from evolvent.runs.language.imitation import imitate, imitated
 from evolvent.runs.language.system import LanguageConfig, Needs, Rule, open_language
 from evolvent.runs.language.tuning import Schedule, examples_of, tuned
 

@@ -49,7 +49,7 @@ from evolvent.play.attempt import allowed
 from evolvent.play.settings import AttemptSettings
 from evolvent.play.together import Player
 from evolvent.play.workflow import Member, Workflow
-from evolvent.runs.language.learn import imitate, imitated
+from evolvent.runs.language.imitation import imitate, imitated
 from evolvent.runs.language.system import (
     LanguageRun,
     Logged,

@@ -42,7 +42,7 @@ from evolvent.core.protocols import Task
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_wanted
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.learn import imitate, imitated
+from evolvent.runs.language.imitation import imitate, imitated
 from evolvent.runs.language.searching import Row, ValueRows, trees
 from evolvent.runs.language.system import CRITIC, LanguageConfig, LanguageRun, Needs, Rule, open_language
 from evolvent.runs.search.drawing import TREES, drawn, save_trees

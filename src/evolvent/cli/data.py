@@ -225,15 +225,15 @@ def _tell(
     live.note(f"{out / 'train.jsonl'}: {count(len(train), 'row')} to train on, {hidden} of them with random names")
     for warning in _warnings(rows, right, irrelevant):
         live.note(f"! {warning}")
-    folder = shlex.quote(str(out))
+    quoted = shlex.quote(str(out))
     if right:
-        live.note(f"next: evolvent check functions {folder} --baselines")
-        live.note(f"      evolvent run memlift --env functions:{folder}")
+        live.note(f"next: evolvent check functions {quoted} --baselines")
+        live.note(f"      evolvent run memlift --env functions:{quoted}")
         return
     live.note(
         "! nobody says which calls were right, so there is nothing to train on and no gold. Say it: a field outcome in "
         "each line, --accept (a result that is no error), or --judge FILE:FN. Until then these are tasks for memory or "
-        f"reinforcement learning, paid by your judge: evolvent run memlift --env functions:{folder},judge=FILE:FN"
+        f"reinforcement learning, paid by your judge: evolvent run memlift --env functions:{quoted},judge=FILE:FN"
     )
 
 

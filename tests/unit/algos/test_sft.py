@@ -23,7 +23,7 @@ from evolvent.learn.tokens.objectives_of_papers import REINFORCE
 from evolvent.models.language import model as language
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.examples import fitted
-from evolvent.runs.language.learn import imitated
+from evolvent.runs.language.imitation import imitated
 from evolvent.runs.language.rows import read_rows, split_rows
 from evolvent.runs.language.tuning import lr_factor
 from language_runs import killed_in_update
@@ -225,7 +225,7 @@ def test_the_answers_of_an_environment_are_learned_in_its_own_prompts(folder, tm
     assert found["before"]["success_mean"] == 0.0 and found["greedy"]["success_mean"] >= 0.8
     assert found["heldout_loss"]["value"] < found["heldout_loss_before"]["value"] / 4
     assert found["score"]["name"] == "held-out return, greedy" and found["heldout_examples"] == 8
-    assert next(iter(RunFolder.open(tmp_path / "run").read_episodes())).success
+    assert Episode.from_dict(next(RunFolder.open(tmp_path / "run").read_episodes())).success
 
 
 def test_recorded_successes_are_learned_and_failures_are_not(folder, tmp_path):

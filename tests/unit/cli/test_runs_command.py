@@ -52,7 +52,7 @@ def test_the_server_gives_index_reports_and_files(get):
     status, html = get("/")
     assert status == 200 and 'href="/run/a%20b/"' in html and "connect-src 'self'" in html and "setInterval" in html
     status, html = get("/run/a%20b/")
-    assert status == 200 and "memlift on analyst" in html and "setInterval" not in html, "it has ended"
+    assert status == 200 and "What memlift learned on analyst" in html and "setInterval" not in html, "it has ended"
     status, html = get("/run/seeds/seed-0/")
     assert status == 200 and "has not ended" in html and "setInterval" in html
     assert get("/run/a%20b/metrics.jsonl")[1].startswith('{"t"')

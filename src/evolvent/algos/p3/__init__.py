@@ -38,7 +38,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.seeding import rng
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.learn import imitate, imitated
+from evolvent.runs.language.imitation import imitate, imitated
 from evolvent.runs.language.system import LanguageConfig, LanguageRun, Needs, Rule, open_language
 from evolvent.runs.language.tuning import examples_of, tuned
 

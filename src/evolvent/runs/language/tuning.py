@@ -32,7 +32,8 @@ from evolvent.evaluate.live import count
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.examples import ending, fitted
-from evolvent.runs.language.learn import imitated, training_batch
+from evolvent.runs.language.imitation import imitated
+from evolvent.runs.language.learn import training_batch
 from evolvent.runs.language.pairs import Pairs, Recorded, find_attempts, read_groups
 from evolvent.runs.language.rows import Example, read_rows, split_rows
 from evolvent.runs.language.run import LanguageRun
