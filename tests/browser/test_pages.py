@@ -238,7 +238,7 @@ def test_the_index_is_sorted_and_filtered_by_keyboard_and_tap(everywhere, opened
     page.locator("th button").nth(0).tap()
     assert _names(page)[:-1] == sorted(_names(page)[:-1])
     page.get_by_role("link", name="mat-0").tap()
-    page.get_by_role("heading", name="mat on spread").wait_for()
+    page.get_by_role("heading", name="What mat learned on spread").wait_for()
 
 
 def test_a_run_that_goes_on_is_followed_without_losing_the_place(tmp_path, opened, shots):
