@@ -148,9 +148,10 @@ def _programs(rows: Sequence[dict[str, Any]]) -> str:
     return (
         "Does a memory of corrections help a frozen 1.5B model to write small programs, and do learned values add to "
         f"similarity? Under the house's rules similarity alone solves {_rate(rows, 'house', 'rag')} of the held-out "
-        f"tasks, no memory {_rate(rows, 'house', 'none')}; `memlift`† differs from similarity by "
-        f"{_gap(rows, 'house', 'memlift')}, and in repairs by {_gap(rows, 'repair', 'memlift')}. With three seeds of "
-        "few tasks it does not show that values help or harm here."
+        f"tasks, no memory {_rate(rows, 'house', 'none')}; `memlift` differs from similarity by "
+        f"{_gap(rows, 'house', 'memlift')}, every lesson in the prompt (`icl`, more than twice the tokens) by "
+        f"{_gap(rows, 'house', 'icl')}, and `memlift`† in repairs by {_gap(rows, 'repair', 'memlift')}. With three "
+        "seeds of few tasks it does not show that values help or harm here."
     )
 
 
