@@ -7,7 +7,9 @@ import pytest
 from evolvent import envs
 from evolvent.cli import main
 from evolvent.core.errors import BadInput
+from evolvent.core.protocols import cut
 from evolvent.data.rows import read_rows
+from evolvent.envs.text import functions
 from evolvent.testing.env import check_env
 
 HOUSES = {"type": "string", "enum": ["Harbour", "Station"]}
@@ -201,3 +203,13 @@ def test_what_is_no_data_says_what_to_do(folder, tmp_path):
     with pytest.raises(BadInput, match="no row says") as caught:
         envs.load(f"functions:{tmp_path}")
     assert "judge=FILE:FN" in caught.value.do
+
+
+def test_what_a_stop_leaves_of_an_answer_is_whole():
+    """A base model writes its list, and goes on behind it with the next tool: there it is stopped."""
+    stops = functions.Functions.stop
+    call = {"name": "cancel", "arguments": {"id": "B7"}}
+    for calls in ([], [call], [call, call]):
+        said, stopped = cut(f'{json.dumps(calls)} {{"name": "lost_item", "arguments": {{}}}}', stops)
+        assert stopped == "] {" and functions.answered(said) == calls
+    assert functions.answered('[{"name": "cancel", "arguments": {"id": "B7"') is None

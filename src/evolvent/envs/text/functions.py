@@ -90,7 +90,8 @@ class Functions(TextEnv):
     name = "functions"
     instructions = INSTRUCTIONS
     labels = LABELS
-    stop = ("\n\n", f"\n{LABELS[0]}:")
+    # a base model goes on behind its list with the next tool; the stop takes the bracket with it
+    stop = ("\n\n", f"\n{LABELS[0]}:", "] {")
     max_tokens = _MOST
 
     def __init__(
@@ -199,9 +200,14 @@ class Functions(TextEnv):
 
 
 def answered(text: str) -> list[Call] | None:
-    """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off."""
-    found = read_calls(text)
+    """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off.
+
+    A list that lacks only its last bracket is whole: a stop has taken it.
+    """
     bare = text.rpartition("</think>")[2].strip().strip("`").removeprefix("json").strip()
+    if bare[:1] == "[" and read_calls(f"{bare}]").form != "broken" and not bare.endswith("]"):
+        text = bare = f"{bare}]"
+    found = read_calls(text)
     odd = found.form == "none" and bare[:1] in ("[", "{") and "".join(bare.split()) != "[]"
     return None if found.form == "broken" or odd else list(found.calls)
 
