@@ -91,7 +91,7 @@ class Functions(TextEnv):
     instructions = INSTRUCTIONS
     labels = LABELS
     # a base model goes on behind its list with the next tool; the stop takes the bracket with it
-    stop = ("\n\n", f"\n{LABELS[0]}:", "] {")
+    stop = ("\n\n", f"{LABELS[0]}:", "] {")
     max_tokens = _MOST
 
     def __init__(
