@@ -46,7 +46,7 @@ def page() -> str:
         "One right lesson for each of the twelve kinds that are asked, the others of other kinds and of another "
         "database; nothing has an outcome yet. 24 held-out questions, frozen 1.5B model, one seed. Up to some 100 "
         "lessons everything in the prompt does as well; of 300 the oldest have no room among 8,000 tokens, fewer "
-        "answers are right, and they take three times as long.",
+        "answers are right, and they take three times as long. Seconds are of one core of a busy machine.",
         "",
         "![Questions right, prompt tokens and seconds against the number of lessons](pictures/lessons.svg)",
         "",
