@@ -6,9 +6,9 @@ Twelve kinds of question, 24 questions in the stream, 24 held out. "drift": half
 third of four passes. "free": wordings by hand, half of them without a word in common. "baseball": another database,
 which no rule was tuned on. Gate and k are those of each system's defaults; "icl" has every
 lesson in the prompt, newest last, "icl-relevance" the most relevant last. "-hybrid" arms have our relevance with the
-published learning rule, "memlift-1", "memlift-2" and "memlift-8" show as many memories instead of three. "no ..." arms
-are memlift without one of its parts. "cases" is Memento by similarity, "cases-kernel" and "cases-classifier" by an
-estimate; all keep the reviewer's corrections, too.
+published learning rule, "memlift-1", "memlift-2", "memlift-8" and "memlift-24" (of all, without a gate) show as many
+memories instead of three. "no ..." arms are memlift without one of its parts. "cases" is Memento by similarity,
+"cases-kernel" and "cases-classifier" by an estimate; all keep the reviewer's corrections, too.
 """
 
 import grid
@@ -48,6 +48,7 @@ GRID = grid.Grid(
         "memlift-1": (memlift, {"k": 1}),
         "memlift-2": (memlift, {"k": 2}),
         "memlift-8": (memlift, {"k": 8}),
+        "memlift-24": (memlift, {"k": 24, "pool": 100, "gate": -1.0}),
         "no hiding": (memlift, {"hide": 0.0}),
     },
     settings={"passes": 3, "train": 24, "heldout": 24},
