@@ -7,7 +7,7 @@
 in a Markdown fence, in ``<tool_call>`` tags, or behind thoughts that ``</think>`` ends. Anything else is a refusal.
 Python is read as the official decoder (``bfcl-eval`` 2026.3.23) does, without running anything: a bare word is a text,
 a tuple stays one, arguments without a name are dropped, a bracket missing at one end is put. Fences that name a
-language are read beside that.
+language are read beside that, and a JSON list that lacks only its last bracket: a stop has taken it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Answer:
 def read_calls(text: str) -> Answer:
     """The calls of an answer; never raises."""
     text = _TAG.sub(" ", text.rpartition("</think>")[2])
-    fenced = [block for block in _FENCE.findall(text) if block.strip()]
+    begins = _JSON_CALL.match(text.lstrip()) is not None  # fences behind that are what else came to mind
+    fenced = [block for block in _FENCE.findall(text) if block.strip() and not begins]
     answers = [_read(one.strip("`' \r\n\t")) for one in fenced or [text]]
     calls = tuple(call for answer in answers for call in answer.calls)
     if any(answer.form == "broken" for answer in answers):
@@ -72,7 +73,7 @@ def _kept(calls: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
 # ------------------------------------------------------------------------------------------------ JSON
 def _json(text: str, at: int) -> list[dict[str, Any]]:
     """The calls in the values that stand one after another from ``at`` on."""
-    calls, decoder = list[dict[str, Any]](), json.JSONDecoder()
+    calls, decoder, text = list[dict[str, Any]](), json.JSONDecoder(), f"{text}]"  # behind a whole list it says nothing
     while True:
         value, at = decoder.raw_decode(text, at)
         calls += _calls(value)

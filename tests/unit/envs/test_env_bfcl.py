@@ -128,8 +128,14 @@ def test_the_prompt_holds_all_that_was_said_and_every_function(folder):
     task = next(task for task in tasks if task.id == "bfcl/multiple_3")
     turn = env.reset(task)
     assert turn.key == task.text == "system: Be brief.\nuser: multiple: area of base 3, in São Paulo"
-    assert turn.observation.startswith(task.text) and turn.observation.count('"parameters"') == 2
+    *tools, rules, request = turn.observation.split("\n")
+    assert [json.loads(line)["name"] for line in tools] == turn.info["tools"]
+    assert (rules, request) == ("Rules: Be brief.", "Request: multiple: area of base 3, in São Paulo")
     assert turn.info["tools"] == ["geometry.area", "weather"]
+    assert turn.chat is not None and [one["role"] for one in turn.chat.messages] == ["system", "user"]
+    first = turn.chat.tools[0]["function"]
+    assert first["name"] == "geometry_area" and first["parameters"]["type"] == "object", "what endpoints take"
+    assert env.step('[{"name": "geometry_area", "arguments": {"base": 3}}]').success
     with pytest.raises(BadInput, match="not a task of this world"):
         load(f"bfcl:parallel,folder={folder}").reset(task)
 

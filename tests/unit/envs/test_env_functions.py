@@ -1,6 +1,7 @@
 """``functions:``: an answer is judged by the calls that were right, whatever it is written in."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,6 +11,13 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import cut
 from evolvent.data.rows import read_rows
 from evolvent.envs.text import functions
+from evolvent.models.served.acting import Served
+from evolvent.models.served.remote import Remote
+from evolvent.play.attempt import play
+from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
+from evolvent.play.together import run_players
+from evolvent.testing.chat import Call, ChatServer
 from evolvent.testing.env import check_env
 
 HOUSES = {"type": "string", "enum": ["Harbour", "Station"]}
@@ -105,7 +113,7 @@ def test_every_way_to_write_the_right_call_is_right(folder):
     for way in ways:
         turn = played(env, task, way)
         assert turn.reward == 1.0 and turn.success and turn.info["differs"] == [], way
-        assert env.answer_form(way) == json.dumps([call])
+        assert turn.info["action"] == json.dumps([call])
 
 
 def test_what_is_wrong_is_said(folder):
@@ -163,7 +171,7 @@ def test_names_are_others_and_the_right_calls_too(folder):
     assert "cancel" not in other.reset(task).observation and "cancel" in swapped.reset(task).observation
     assert played(other, task, other.review(task, 0).body).reward == 1.0
     assert json.loads(swapped.review(task, 0).body)[0]["arguments"] == json.loads(gold)[0]["arguments"]
-    assert other.reset(task) == other.reset(task)
+    assert other.reset(task).observation == other.reset(task).observation
 
 
 def test_held_out_parts(folder):
@@ -190,6 +198,29 @@ def test_a_judge_pays_where_nobody_said_what_is_right(folder, tmp_path):
     env = envs.load(f"functions:{folder},judge={tmp_path / 'broken.py'}:judge")
     with pytest.raises(BadInput, match="the judge failed"):
         played(env, task, "[]")
+
+
+def test_a_chat_endpoint_gets_messages_and_tools_and_its_calls_are_the_answer(folder):
+    pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+
+    def dotted(tools):
+        return [{**one, "name": f"my.{one['name']}"} for one in tools]
+
+    rows = [row for row in read_rows(folder / "rows.jsonl") if row.because]
+    rows = [replace(row, tools=dotted(row.tools), gold=dotted(row.gold)) for row in rows]
+    env = functions.Functions(rows, "own", "all")
+    task = a_task(env, "my.cancel")
+    (call,) = json.loads(env.review(task, 0).body)
+    right, wrong = Call("my_cancel", call["arguments"]), Call("my_lost_item", {})
+    said = iter([[right], [wrong], "None can do that.", f"```json\n{json.dumps(call)}\n```"])
+    with ChatServer(lambda body: next(said)) as chat:
+        engine = Served(Remote("m", chat.base_url))
+        done = [run_players([play(env, task, AttemptSettings(Text()), seed=0)], engine)[0].success for _ in range(4)]
+    assert done == [True, False, False, True]
+    asked = chat.requests[0]
+    assert [one["role"] for one in asked["messages"]] == ["system", "user"]
+    assert asked["messages"][1]["content"] == task.text
+    assert "my_cancel" in [tool["function"]["name"] for tool in asked["tools"]], "endpoints take no dots"
 
 
 def test_what_is_no_data_says_what_to_do(folder, tmp_path):

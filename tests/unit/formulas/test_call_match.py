@@ -147,6 +147,8 @@ F, G = call("f", a=1), call("m.g", x=[1, "b"])
         ('{"name": "f", "arguments": {"a": 1}}', "json", [F]),
         ('Sure: {"name": "f", "parameters": {"a": 1}} as asked', "json", [F]),
         ('```json\n[{"name": "f", "arguments": {"a": 1}}]\n```', "json", [F]),
+        (' [{"name": "f", "arguments": {"a": 1}}]\n```json\n[]\n```json', "json", [F]),
+        (' [{"name": "f", "arguments": {"a": 1}}', "json", [F]),
         ('<tool_call>{"name": "f", "arguments": "{\\"a\\": 1}"}</tool_call>', "json", [F]),
         ('{"name": "f", "arguments": {"a": 1}}\n{"arguments": {"x": [1, "b"]}, "name": "m.g"}', "json", [F, G]),
         ('{"tool_calls": [{"function": {"name": "f", "arguments": {"a": 1}}}]}', "json", [F]),

@@ -5,32 +5,27 @@ calls that a request needs, given the functions there are. ``bfcl:simple_python+
 items, as many of each category as there are to have; what is left is there to choose a threshold on or to remember
 (``train``): it is a test set, and what was trained on half of it is no score of the leaderboard.
 
-Verdicts are those of the official checker (``formulas.call_match``). The prompt is ours: functions as JSON, a line
-each, and answers as JSON; calls in Python's syntax are read as well. In the categories ``irrelevance`` right is an
-answer without a call, also one that cannot be read; in ``live_relevance`` any call. Four live items cannot be answered
-rightly, by the official checker either.
+Verdicts are those of the official checker (``formulas.call_match``). The prompt is ours (``data.asking``), answers are
+JSON; calls in Python's syntax are read as well. In the categories ``irrelevance`` right is an answer without a call,
+also one that cannot be read; in ``live_relevance`` any call. Four live items cannot be answered rightly, by the
+official checker either.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import chain, zip_longest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, chat, own, prompt
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
 from evolvent.formulas.call_match import Difference, Match, match_accepted
 from evolvent.formulas.call_text import Answer, read_calls
-
-_HEAD = """Answer a request with the calls of functions that it needs, as a JSON list and nothing else, such as \
-[{"name": "get_weather", "arguments": {"city": "Ulm", "days": 3}}]. Give values as the request has them, and optional \
-parameters only where it says something of them. If no function fits, or a required value is not said, answer [].
-
-"""
 
 
 def make(
@@ -66,9 +61,9 @@ class Bfcl(TextEnv):
         max_tokens: longest answer.
     """
 
-    labels = ("Request", "Calls")
-    stop = ("\n\n", "\nRequest:")
-    instructions = _HEAD
+    labels = LABELS
+    stop = STOP
+    instructions = INSTRUCTIONS
 
     def __init__(self, pool: Mapping[str, Sequence[Item]], n: int, max_tokens: int = 200) -> None:
         self.name, self.max_tokens = f"bfcl-{'+'.join(pool)}", max_tokens
@@ -103,10 +98,10 @@ class Bfcl(TextEnv):
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Functions, then the request; ``seed`` changes nothing. ``info["tools"]`` names the functions."""
-        self._item = self.item(task)
-        lines = [json.dumps(tool, ensure_ascii=False) for tool in self._item.tools]
-        shown = "\n".join([f"{self._item.question}", "Functions:", *lines])
-        self._turn = Turn(shown, key=self._item.question, info={"tools": [tool["name"] for tool in self._item.tools]})
+        self._item = one = self.item(task)
+        info = {"tools": [tool["name"] for tool in one.tools]}
+        shown, messages = prompt(one.tools, one.messages), chat(one.tools, one.messages)
+        self._turn = Turn(shown, key=one.question, info=info, chat=messages)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -118,13 +113,14 @@ class Bfcl(TextEnv):
         """
         playing(self._turn, self.name)
         said = read_calls(action)
+        said = replace(said, calls=tuple(own(said.calls, self._item.tools)))
         found = _judged(self._item, said)
         calls = json.loads(json.dumps(said.calls))
         info = {
             "action": json.dumps(calls, ensure_ascii=False),
             "calls": calls,
             "form": said.form,
-            "differs": [json.loads(json.dumps(dataclasses.asdict(one))) for one in found.differs],
+            "differs": [json.loads(json.dumps(asdict(one))) for one in found.differs],
             "rewards": {
                 "name": float(found.name_right),
                 "arguments": float(found.arguments_right),

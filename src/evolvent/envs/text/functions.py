@@ -25,10 +25,11 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, chat, own, prompt
 from evolvent.data.calls import written
 from evolvent.data.gather import Judge, asked, judge_of, verdict_of
 from evolvent.data.masking import mask, swap
-from evolvent.data.rows import INSTRUCTIONS, LABELS, Row, prompt, read_rows
+from evolvent.data.rows import Row, read_rows
 from evolvent.data.schemas import Tool
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.formulas.call_match import Call, Match, match, same_value
@@ -90,8 +91,7 @@ class Functions(TextEnv):
     name = "functions"
     instructions = INSTRUCTIONS
     labels = LABELS
-    # a base model goes on behind its list with the next tool; the stop takes the bracket with it
-    stop = ("\n\n", f"{LABELS[0]}:", "] {")
+    stop = STOP
     max_tokens = _MOST
 
     def __init__(
@@ -154,7 +154,8 @@ class Functions(TextEnv):
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The tools, one a line, what was said before, and the request."""
         row = self.row(str(task.meta.get("row", task.id)))
-        self._task, self._turn = task, Turn(prompt(row), key=row.request)
+        shown, messages = prompt(row.tools, row.messages), chat(row.tools, row.messages)
+        self._task, self._turn = task, Turn(shown, key=row.request, chat=messages)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -163,6 +164,7 @@ class Functions(TextEnv):
         assert self._task is not None
         row = self.row(str(self._task.meta.get("row", self._task.id)))
         calls = answered(action)
+        calls = None if calls is None else own(calls, row.tools)
         reward, found = self._graded(row, calls)
         differs = ["the answer cannot be read"] if calls is None else [_in_words(one) for one in found.differs]
         info = {
@@ -186,12 +188,6 @@ class Functions(TextEnv):
         told = self._judge(asked(dataclasses.replace(row, gold=tuple(calls), said="")))
         return float(verdict_of(told, self.name)), dataclasses.replace(found, differs=())
 
-    @staticmethod
-    def answer_form(action: str) -> str:
-        """The calls of an answer as they are worth remembering: a JSON list on one line."""
-        calls = answered(action)
-        return action.strip() if calls is None else written(calls)
-
     # ------------------------------------------------------------------------------------------------ the reviewer
     def review(self, task: Task, seed: int) -> Correction | None:
         """The right calls; nothing where nobody has said which they are."""
@@ -200,15 +196,9 @@ class Functions(TextEnv):
 
 
 def answered(text: str) -> list[Call] | None:
-    """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off.
-
-    A list that lacks only its last bracket is whole: a stop has taken it.
-    """
-    bare = text.rpartition("</think>")[2].strip().strip("`").removeprefix("json").strip()
-    if bare[:1] == "[" and read_calls(f"{bare}]").form != "broken" and not bare.endswith("]"):
-        text = bare = f"{bare}]"
-    found = read_calls(text)
-    odd = found.form == "none" and bare[:1] in ("[", "{") and "".join(bare.split()) != "[]"
+    """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off."""
+    found, bare = read_calls(text), "".join(text.rpartition("</think>")[2].split()).strip("`").removeprefix("json")
+    odd = found.form == "none" and bare[:1] in ("[", "{") and bare not in ("[", "[]")
     return None if found.form == "broken" or odd else list(found.calls)
 
 
