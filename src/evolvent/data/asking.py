@@ -16,14 +16,21 @@ from evolvent.formulas.call_match import Call
 EXAMPLE = '[{"name": "wind_clock", "arguments": {"room": "hall", "turns": 3}}]'
 """A call of what nobody has as a tool: small models copy it."""
 FORM = (
-    "Answer a request with the calls of tools that it needs, as a JSON list on one line and nothing else, such as "
-    f"{EXAMPLE}. Give values as the request has them, and optional parameters only where it says something of them. "
+    "Answer a request with the calls of tools that it needs, as a JSON list on one line and nothing else. Give values "
+    "as the request has them, and optional parameters only where it says something of them. "
 )
-INSTRUCTIONS = f"{FORM}If no tool fits, or a required value is not said, answer [].\n\n"
+SHOWN = f"""With nothing but a tool wind_clock:
+Request: Wind the clock in the hall, three turns.
+Calls: {EXAMPLE}
+Request: What is the time in Rome?
+Calls: []
+
+"""
+INSTRUCTIONS = f"{FORM}If no tool does what is asked, or a required value is not said, answer [].\n\n{SHOWN}"
 LABELS = ("Tools and request", "Calls")
-STOP = ("\n\n", "] {", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
-"""What ends an answer: a base model goes on behind its list, with the next tool (whose stop takes the bracket with it)
-or with what could be said next."""
+STOP = ("\n\n", "}]\n", "] {", "] [", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
+"""What ends an answer: a base model goes on behind its list, with the next tool or with what could be said next. Three
+take brackets with them, which ``formulas.call_text`` puts back."""
 
 
 def prompt(tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@
 in a Markdown fence, in ``<tool_call>`` tags, or behind thoughts that ``</think>`` ends. Anything else is a refusal.
 Python is read as the official decoder (``bfcl-eval`` 2026.3.23) does, without running anything: a bare word is a text,
 a tuple stays one, arguments without a name are dropped, a bracket missing at one end is put. Fences that name a
-language are read beside that, and a JSON list that lacks only its last bracket: a stop has taken it.
+language are read beside that, and a JSON list that lacks only its last brackets: a stop has taken them.
 """
 
 from __future__ import annotations
@@ -73,13 +73,24 @@ def _kept(calls: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
 # ------------------------------------------------------------------------------------------------ JSON
 def _json(text: str, at: int) -> list[dict[str, Any]]:
     """The calls in the values that stand one after another from ``at`` on."""
-    calls, decoder, text = list[dict[str, Any]](), json.JSONDecoder(), f"{text}]"  # behind a whole list it says nothing
+    calls, decoder = list[dict[str, Any]](), json.JSONDecoder()
     while True:
-        value, at = decoder.raw_decode(text, at)
+        value, at = _value_at(text, at, decoder)
         calls += _calls(value)
         at = _end(text, at)
         if not _JSON_CALL.match(text, at):
             return calls
+
+
+def _value_at(text: str, at: int, decoder: json.JSONDecoder) -> tuple[Any, int]:
+    """The value from ``at`` on, and where it ends; a list is whole that lacks only the brackets behind a call."""
+    for closing in ("", "]", "}]") if text.endswith("}") else ("",):
+        try:
+            value, end = decoder.raw_decode(f"{text}{closing}", at)
+        except ValueError:
+            continue
+        return value, min(end, len(text))
+    raise ValueError("no JSON")
 
 
 def _end(text: str, at: int) -> int:

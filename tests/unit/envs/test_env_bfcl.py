@@ -156,6 +156,16 @@ def test_what_cannot_be_asked_is_refused(folder, spec, words):
         load(f"{spec},folder={folder}")
 
 
+def test_one_function_is_shown_or_none(folder):
+    env = load(f"bfcl:multiple+irrelevance,n=8,pick=words,folder={folder}")
+    assert "reviewer" in check_env(env)
+    env._split["train"] = [name for name in env._items if env._items[name].category == "multiple"]
+    task = next(task for task in env.tasks("heldout", 8, 0) if task.kind == "multiple")
+    turn = env.reset(task)
+    assert turn.info["tools"] == ["geometry.area", "weather"] and turn.observation.count('"parameters"') == 1
+    assert env.step(env.review(task, 0).body).success
+
+
 def test_all_items_held_out_leave_none_to_learn_from(folder):
     with pytest.raises(BadInput, match="no items are left"):
         load(f"bfcl:multiple,n=12,folder={folder}").tasks("train", 1, 0)

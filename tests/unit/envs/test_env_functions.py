@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -11,6 +12,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import cut
 from evolvent.data.rows import read_rows
 from evolvent.envs.text import functions
+from evolvent.memory import embedders
 from evolvent.models.served.acting import Served
 from evolvent.models.served.remote import Remote
 from evolvent.play.attempt import play
@@ -88,6 +90,28 @@ def test_it_keeps_its_promises(folder, options):
     with_options = envs.load(f"functions:{folder}{options}")
     check_env(with_options, n=4)
     check_env(envs.load(f"functions:{folder / 'rows.jsonl'}{options}"), n=2)
+
+
+@pytest.mark.parametrize("pick", ["words", "nearest"])
+def test_one_tool_is_shown_or_none(folder, pick, monkeypatch):
+    monkeypatch.setattr(embedders, "load", partial(embedders.load, "hash:512"))
+    env = envs.load(f"functions:{folder},pick={pick}")
+    check_env(env, n=4)
+    rows = read_rows(folder / "rows.jsonl")
+    told = [replace(r, messages=({"role": "user", "content": f"{r.tools[-1]['description']} {r.id}"},)) for r in rows]
+    told += [replace(r, id=f"no{r.id}", messages=({"role": "user", "content": "Sing!"},), gold=()) for r in rows]
+    env = functions.Functions([r for r in told if r.because], "own", "all", pick=pick)
+    shown = {bool(row.gold): [] for row in told}
+    for task in env.tasks("heldout", 20, 0):
+        row, turn = env.row(task.id), env.reset(task)
+        listed = [tool["function"]["name"] for tool in turn.chat.tools] if turn.chat else []
+        shown[bool(row.gold)].append(listed == [row.tools[-1]["name"]])
+        assert (turn.admissible is None) == bool(listed) and turn.observation.count('"parameters"') == len(listed)
+        if not listed:
+            assert env.step("[]").success == (not row.gold)
+    assert all(shown[True]) and not any(shown[False])
+    with pytest.raises(BadInput, match="way to pick"):
+        envs.load(f"functions:{folder},pick=near")
 
 
 def a_task(env, kind, split="train"):
@@ -241,6 +265,7 @@ def test_what_a_stop_leaves_of_an_answer_is_whole():
     stops = functions.Functions.stop
     call = {"name": "cancel", "arguments": {"id": "B7"}}
     for calls in ([], [call], [call, call]):
-        said, stopped = cut(f'{json.dumps(calls)} {{"name": "lost_item", "arguments": {{}}}}', stops)
-        assert stopped == "] {" and functions.answered(said) == calls
+        for behind in (' {"name": "lost_item"', "\nAs the request says", "\nAssistant: done", "\n\n"):
+            said, stopped = cut(f"{json.dumps(calls)}{behind}", stops)
+            assert functions.answered(said) == calls and (stopped or not calls), behind
     assert functions.answered('[{"name": "cancel", "arguments": {"id": "B7"') is None

@@ -21,7 +21,9 @@ from itertools import chain, zip_longest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, chat, own, prompt
+from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, own
+from evolvent.data.pickers import Case
+from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
 from evolvent.formulas.call_match import Difference, Match, match_accepted
@@ -29,7 +31,12 @@ from evolvent.formulas.call_text import Answer, read_calls
 
 
 def make(
-    variant: str = "simple_python+multiple+irrelevance", *, n: int = 0, folder: str = "", max_tokens: int = 200
+    variant: str = "simple_python+multiple+irrelevance",
+    *,
+    n: int = 0,
+    pick: str = "all",
+    folder: str = "",
+    max_tokens: int = 200,
 ) -> Bfcl:
     """Items of some categories of BFCL v4, downloaded with pip at first use.
 
@@ -37,6 +44,8 @@ def make(
         variant: categories joined by "+": simple_python, multiple, parallel, parallel_multiple, irrelevance, and
             live_simple, live_multiple, live_parallel, live_parallel_multiple, live_irrelevance, live_relevance.
         n: held-out items in all, always the same ones; 0 = half of each category.
+        pick: the functions that are shown: "all"; the one whose description is "nearest", or that has most "words" in
+            common with the request; none below a threshold chosen on items for training, which is a refusal.
         folder: where the wheel ``bfcl-eval`` lies or goes to; default: ``data/bfcl`` in the cache.
         max_tokens: longest answer.
 
@@ -49,7 +58,7 @@ def make(
     if max_tokens < 1:
         raise BadInput("no room for an answer", got=max_tokens, expected="max_tokens ≥ 1", where="envs.bfcl.make")
     every = items(folder)
-    return Bfcl({name: every[name] for name in names}, n, max_tokens)
+    return Bfcl({name: every[name] for name in names}, n, max_tokens, pick)
 
 
 class Bfcl(TextEnv):
@@ -59,19 +68,25 @@ class Bfcl(TextEnv):
         pool: items by category.
         n: held out in all; 0 = half of each category.
         max_tokens: longest answer.
+        pick: which functions are shown.
     """
 
     labels = LABELS
     stop = STOP
     instructions = INSTRUCTIONS
 
-    def __init__(self, pool: Mapping[str, Sequence[Item]], n: int, max_tokens: int = 200) -> None:
+    def __init__(self, pool: Mapping[str, Sequence[Item]], n: int, max_tokens: int = 200, pick: str = "all") -> None:
         self.name, self.max_tokens = f"bfcl-{'+'.join(pool)}", max_tokens
         self._items = {one.name: one for group in pool.values() for one in group}
         held = {one.name for one in _held_out(pool, n)}
         asked = {self._items[name].group for name in held}
         rest = [name for name, one in self._items.items() if name not in held and one.group not in asked]
         self._split = {"heldout": [name for name in self._items if name in held], "train": rest}
+        self._show = showing(pick, self._cases, self.name)
+
+    def _cases(self) -> list[Case]:
+        rest = [self._items[name] for name in self._split["train"]]
+        return [(one.question, one.tools, one.category not in REFUSE) for one in rest]
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` items in drawn order; used up, they come again. A request stands in one split alone."""
@@ -100,8 +115,8 @@ class Bfcl(TextEnv):
         """Functions, then the request; ``seed`` changes nothing. ``info["tools"]`` names the functions."""
         self._item = one = self.item(task)
         info = {"tools": [tool["name"] for tool in one.tools]}
-        shown, messages = prompt(one.tools, one.messages), chat(one.tools, one.messages)
-        self._turn = Turn(shown, key=one.question, info=info, chat=messages)
+        turn = asks(self._show(one.question, one.tools), one.messages, one.question)
+        self._turn = replace(turn, info=info)
         return self._turn
 
     def step(self, action: str) -> Turn:

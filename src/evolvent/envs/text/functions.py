@@ -10,7 +10,8 @@ arguments; one that only repeats the schema's default counts as left out. The re
 
 ``names=random`` draws names of functions and parameters anew for each task, ``names=swapped`` exchanges those of the
 functions: whoever reads descriptions loses nothing. Held out are conversations and, beside them, functions that no
-training row knows; ``held=seen`` or ``held=unseen`` asks about one of them. With ``judge=FILE:FN`` rows without a
+training row knows; ``held=seen`` or ``held=unseen`` asks about one of them. ``pick=nearest`` shows the one tool that an
+embedder finds, or none, so that a model only fills in arguments. With ``judge=FILE:FN`` rows without a
 verdict are tasks, too, and the function (as of ``evolvent data functions --judge``) says what each answer earns.
 """
 
@@ -25,12 +26,14 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, chat, own, prompt
+from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, own
 from evolvent.data.calls import written
 from evolvent.data.gather import Judge, asked, judge_of, verdict_of
 from evolvent.data.masking import mask, swap
+from evolvent.data.pickers import Case
 from evolvent.data.rows import Row, read_rows
 from evolvent.data.schemas import Tool
+from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.formulas.call_match import Call, Match, match, same_value
 from evolvent.formulas.call_text import read_calls
@@ -42,13 +45,17 @@ _MOST = 400
 """Tokens of the longest answer that is allowed."""
 
 
-def make(variant: str, *, names: str = "own", held: str = "all", judge: str = "", seed: int = 0) -> Functions:
+def make(
+    variant: str, *, names: str = "own", held: str = "all", pick: str = "all", judge: str = "", seed: int = 0
+) -> Functions:
     """Calls of functions from a folder of ``evolvent data functions``.
 
     Args:
         variant: the folder, or its rows.jsonl.
         names: "own"; "random", drawn anew for each task; or "swapped" between the functions of a task.
         held: held-out tasks: "all", of functions that were "seen" in training, or of "unseen" ones.
+        pick: the tools that are shown: "all"; the one whose description is "nearest", or that has most "words" in
+            common with the request; none below a threshold chosen on rows for training, which is a refusal.
         judge: FILE:FN that judges answers where nobody has said what is right; "" = such rows are no tasks.
         seed: of the names.
 
@@ -68,7 +75,7 @@ def make(variant: str, *, names: str = "own", held: str = "all", judge: str = ""
             where=where,
             do="evolvent data functions with --accept or --judge, or judge=FILE:FN here",
         )
-    return Functions(rows, names, held, judge=judge_of(judge, where) if judge else None, seed=seed)
+    return Functions(rows, names, held, pick=pick, judge=judge_of(judge, where) if judge else None, seed=seed)
 
 
 def source(variant: str, **options: Any) -> Path:
@@ -100,6 +107,7 @@ class Functions(TextEnv):
         names: str,
         held: str,
         *,
+        pick: str = "all",
         judge: Judge | None = None,
         seed: int = 0,
     ) -> None:
@@ -109,6 +117,7 @@ class Functions(TextEnv):
         self._split["heldout"] = [row for row in rows if row.split in _OF[held]]
         self._functions = sorted({tool["name"] for row in rows for tool in row.tools})
         self._shown = functools.lru_cache(maxsize=4096)(self._renamed)
+        self._show = showing(pick, self._cases, self.name)
         self._task: Task | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -144,6 +153,10 @@ class Functions(TextEnv):
             raise BadInput("not a task of this world", got=id, expected="one of env.tasks(…)", where=self.name)
         return self._shown(id)
 
+    def _cases(self) -> list[Case]:
+        rows = [self._shown(row.id) for row in self._split["train"] if row.because]
+        return [(row.request, row.tools, bool(row.gold)) for row in rows]
+
     def _renamed(self, id: str) -> Row:
         row, draw = self._rows[id], random.Random(f"{self._seed}/{self._names}/{id}")
         if self._names == "random":
@@ -154,8 +167,7 @@ class Functions(TextEnv):
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The tools, one a line, what was said before, and the request."""
         row = self.row(str(task.meta.get("row", task.id)))
-        shown, messages = prompt(row.tools, row.messages), chat(row.tools, row.messages)
-        self._task, self._turn = task, Turn(shown, key=row.request, chat=messages)
+        self._task, self._turn = task, asks(self._show(row.request, row.tools), row.messages, row.request)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -198,7 +210,7 @@ class Functions(TextEnv):
 def answered(text: str) -> list[Call] | None:
     """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off."""
     found, bare = read_calls(text), "".join(text.rpartition("</think>")[2].split()).strip("`").removeprefix("json")
-    odd = found.form == "none" and bare[:1] in ("[", "{") and bare not in ("[", "[]")
+    odd = found.form == "none" and bare[:1] in ("[", "{") and bare != "[" and bare[:2] != "[]"
     return None if found.form == "broken" or odd else list(found.calls)
 
 

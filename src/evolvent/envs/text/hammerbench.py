@@ -22,7 +22,8 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
-from evolvent.data.asking import FORM, LABELS, STOP, chat, own, prompt
+from evolvent.data.asking import FORM, LABELS, SHOWN, STOP, own
+from evolvent.envs.text._picking import asks
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.hammerbench_rows import FILES, Conversation, conversations
 from evolvent.formulas.call_text import read_calls
@@ -81,7 +82,7 @@ class Hammerbench(TextEnv):
     def __init__(
         self, pool: Mapping[str, Sequence[Conversation]], n: int, max_tokens: int = 160, leave: bool = True
     ) -> None:
-        self.instructions = f"{FORM}{_LEAVE if leave else ''}Ask nothing back. If no tool fits, answer [].\n\n"
+        self.instructions = f"{FORM}{_LEAVE if leave else ''}If no tool fits, answer [].\n\n{SHOWN}"
         self.name, self.max_tokens = f"hammerbench-{'+'.join(pool)}", max_tokens
         self._rows = {one.name: one for group in pool.values() for one in group}
         held = {one.name for one in _held_out(pool, n)}
@@ -146,7 +147,7 @@ class Hammerbench(TextEnv):
 
     def _asks(self, number: int) -> Turn:
         one = self._row.moments[number]
-        return Turn(prompt(one.tools, one.messages), key=one.said, chat=chat(one.tools, one.messages))
+        return asks(one.tools, one.messages, one.said)
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """The gold calls, one a line and turn; ``[]`` where none fits."""

@@ -43,8 +43,8 @@ FILES = {
 class Moment:
     """A snapshot: all that was said until now, the functions there are, and the gold call; ``None`` = none fits."""
 
-    messages: Sequence[Mapping[str, str]]
-    tools: Sequence[Mapping[str, Any]]
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]]
     gold: Mapping[str, Any] | None
 
     @property
@@ -87,7 +87,7 @@ def _read(path: Path, kind: str) -> list[Conversation]:
 
 def _conversation(row: Mapping[str, Any], kind: str, number: int) -> Conversation:
     """A row of the file. Turns: what the user says, the call that is then due, what the assistant says."""
-    moments, history = list[Moment](), list[Mapping[str, str]]()
+    moments, history = list[Moment](), list[dict[str, Any]]()
     messages = row["messages"]
     for i, message in enumerate(messages):
         if message["role"] in ("user", "assistant"):
