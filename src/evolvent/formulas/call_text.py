@@ -52,6 +52,8 @@ def read_calls(text: str) -> Answer:
 
 def _read(text: str) -> Answer:
     """One text without fences and tags."""
+    if text.startswith("[]"):  # a refusal, whatever a base model goes on with
+        return Answer((), "none")
     called = _PYTHON_CALL.match(text)
     try:
         if called:

@@ -163,6 +163,7 @@ F, G = call("f", a=1), call("m.g", x=[1, "b"])
         ("<think>g()</think>f(7, a=1)", "python", [F]),
         ("f(a=(1, x), b=-2, c={'k': None})", "python", [call("f", a=(1, "x"), b=-2, c={"k": None})]),
         ("[]", "none", []),
+        ('[] Requests: {"name": "f", "arguments": {}}', "none", []),
         ("```json\n[]\n```", "none", []),
         ("Sorry, nothing fits.", "none", []),
         ("", "none", []),
