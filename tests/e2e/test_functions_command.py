@@ -132,9 +132,9 @@ def test_memory_learns_to_call_from_corrections(tmp_path):
     made(tmp_path)
 
     def answer(body):
-        text = said(body["messages"][-1])
-        request = text.rpartition("Request: ")[2].partition("\n")[0]
-        known = re.findall(rf"{re.escape(request)}\nCalls: (\[.*\])", text)
+        head, request = said(body["messages"][0]), said(body["messages"][-1])
+        assert body["tools"] and all(tool["type"] == "function" for tool in body["tools"])
+        known = re.findall(rf"{re.escape(request)}\nCalls: (\[.*\])", head)
         return known[-1] if known else "[]"
 
     with ChatServer(answer) as chat:

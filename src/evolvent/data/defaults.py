@@ -9,8 +9,9 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
+from evolvent.data.asking import calls_in
 from evolvent.data.fits import faults
-from evolvent.data.rows import Row, all_text, calls_of_message, leaves
+from evolvent.data.rows import Row, all_text, leaves
 from evolvent.data.schemas import Schema, Tool
 from evolvent.formulas.call_match import Call
 
@@ -35,7 +36,7 @@ def _changeable(row: Row, tool: Tool, name: str, schema: Schema, draw: random.Ra
     if type(old) not in (int, float, str) or old == "" or {"enum", "const", "format", "pattern"} & schema.keys():
         return None
     used = [c for c in row.gold if c["name"] == tool["name"] and _same(c["arguments"].get(name), old)]
-    calls = [*row.gold, *(c for m in row.messages for c in calls_of_message(m))]
+    calls = [*row.gold, *(c for m in row.messages for c in calls_in(m))]
     if not used or sum(_same(value, old) for call in calls for value in leaves(call["arguments"])) != len(used):
         return None
     word = _word(old)

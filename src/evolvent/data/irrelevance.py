@@ -13,7 +13,8 @@ import random
 import re
 from collections.abc import Iterable, Sequence
 
-from evolvent.data.rows import Row, calls_of_message
+from evolvent.data.asking import calls_in
+from evolvent.data.rows import Row
 from evolvent.data.schemas import Tool
 
 ALIKE = 0.5
@@ -64,7 +65,7 @@ def without_its_tools(row: Row, tools: Sequence[Tool], draw: random.Random) -> R
 
 def before(row: Row) -> bool:
     """Whether functions were called earlier: a list without them would not be what the assistant saw."""
-    return any(calls_of_message(message) for message in row.messages)
+    return any(calls_in(message) for message in row.messages)
 
 
 def alike(a: Tool, b: Tool) -> float:

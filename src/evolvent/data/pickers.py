@@ -19,8 +19,12 @@ from evolvent.formulas.call_match import Call, match
 
 Pick = Callable[[str, Sequence[Tool]], str | None]
 """Request and tools to the name of one; ``None`` = refused."""
+Scorer = Callable[[str, Sequence[Tool]], np.ndarray]
+"""Request and tools to how well each serves it: float ``[N]``."""
+Case = tuple[str, Sequence[Tool], bool]
+"""A request, the tools there are, and whether one of them serves it."""
 CHOSEN = 300
-"""Rows on which a threshold is chosen, at most."""
+"""Cases on which a threshold is chosen, at most."""
 _BATCH = 64
 COLUMNS = ("function right", "arguments right", "refusals right", "call rate")
 
@@ -69,41 +73,44 @@ def no_tool(request: str, tools: Sequence[Tool]) -> str | None:
     return None
 
 
-def words_in_common(request: str, tools: Sequence[Tool]) -> str | None:
-    """The tool that has most words in common with the request, each counted the less the more tools have it."""
-    texts = [words(said(tool)) for tool in tools]
-    asked = words(request)
+def common_words(request: str, tools: Sequence[Tool]) -> np.ndarray:
+    """The share of the request's words that a tool has, each counted the less the more tools have it."""
+    texts, asked = [words(said(tool)) for tool in tools], words(request)
     weight = {word: 1 / sum(word in one for one in texts) for one in texts for word in one}
-    points = [sum(weight[word] for word in asked & one) for one in texts]
-    return tools[int(np.argmax(points))]["name"] if tools else None
+    return np.array([sum(weight[word] for word in asked & one) / max(len(asked), 1) for one in texts])
 
 
-def nearest(embedder: Embedder, least: float = -1.0) -> Pick:
-    """The tool whose name and description are nearest by an embedder; refuses where the cosine is below ``least``."""
+def cosines(embedder: Embedder) -> Scorer:
+    """Nearness of a request to a tool's name and description, by an embedder."""
+
+    def score(request: str, tools: Sequence[Tool]) -> np.ndarray:
+        vectors_ND = embedder.embed([request, *map(said, tools)])
+        return vectors_ND[1:] @ vectors_ND[0]
+
+    return score
+
+
+def best(score: Scorer, least: float = -1.0) -> Pick:
+    """The tool that scores highest; refuses where that is below ``least``."""
 
     def pick(request: str, tools: Sequence[Tool]) -> str | None:
-        cosines_N = cosines(embedder, request, tools)
-        best = int(np.argmax(cosines_N)) if len(tools) else -1
-        return tools[best]["name"] if best >= 0 and cosines_N[best] >= least else None
+        scores_N = score(request, tools) if tools else np.zeros(0)
+        k = int(np.argmax(scores_N)) if tools else -1
+        return tools[k]["name"] if k >= 0 and scores_N[k] >= least else None
 
     return pick
 
 
-def cosines(embedder: Embedder, request: str, tools: Sequence[Tool]) -> np.ndarray:
-    """Cosine of a request with each tool: float32 ``[N]``."""
-    vectors_ND = embedder.embed([request, *map(said, tools)])
-    return vectors_ND[1:] @ vectors_ND[0]
-
-
-def threshold(embedder: Embedder, rows: Sequence[Row]) -> float:
-    """The least cosine that splits rows with and without a right call best, by the mean of both shares."""
-    best_B = np.array([cosines(embedder, row.request, row.tools).max(initial=-1.0) for row in rows])
-    call_B = np.array([bool(row.gold) for row in rows])
-    if call_B.all() or not call_B.any():
+def threshold(score: Scorer, cases: Sequence[Case]) -> float:
+    """The least score that splits cases with and without a tool that serves best, by the mean of both shares."""
+    cases = cases[:: -(-len(cases) // CHOSEN) or 1]
+    best_B = np.array([score(request, tools).max(initial=-1.0) for request, tools, _ in cases])
+    serves_B = np.array([serves for *_, serves in cases], bool)
+    if serves_B.all() or not serves_B.any():
         return -1.0
     edges = np.unique(best_B)
     cuts = [-1.0, *((edges[1:] + edges[:-1]) / 2), 2.0]
-    return float(max(cuts, key=lambda cut: (best_B[call_B] >= cut).mean() + (best_B[~call_B] < cut).mean()))
+    return float(max(cuts, key=lambda cut: (best_B[serves_B] >= cut).mean() + (best_B[~serves_B] < cut).mean()))
 
 
 def said(tool: Tool) -> str:
@@ -126,13 +133,13 @@ def baselines(
         tell: told the share of the texts that is embedded.
     """
     picks: dict[str, Pick] = {"never calls": no_tool, "always calls (first tool)": first_tool}
-    picks["words in common"] = words_in_common
+    picks["words in common"] = best(common_words)
     if embedder is not None:
-        known, fewer = _Remembered(embedder), chosen_on[:: -(-len(chosen_on) // CHOSEN) or 1]
-        known.learn([text for row in (*rows, *fewer) for text in (row.request, *map(said, row.tools))], tell)
-        least = threshold(known, fewer)
-        picks["nearest description"] = nearest(known)
-        picks[f"nearest, refuses below {least:.2f}"] = nearest(known, least)
+        known = Remembered(embedder)
+        known.learn([text for row in (*rows, *chosen_on) for text in (row.request, *map(said, row.tools))], tell)
+        least = threshold(cosines(known), [(row.request, row.tools, bool(row.gold)) for row in chosen_on])
+        picks["nearest description"] = best(cosines(known))
+        picks[f"nearest, refuses below {least:.2f}"] = best(cosines(known), least)
     found: dict[str, Scores] = {}
     for name, pick in picks.items():
         answers: list[Sequence[Call]] = []
@@ -143,7 +150,7 @@ def baselines(
     return found
 
 
-class _Remembered:
+class Remembered:
     """An embedder that embeds a text once."""
 
     def __init__(self, embedder: Embedder) -> None:
@@ -151,12 +158,14 @@ class _Remembered:
         self._known: dict[str, np.ndarray] = {}
 
     def learn(self, texts: Sequence[str], tell: Callable[[float], object]) -> None:
+        """Embed them all; ``tell`` is told the share that is done."""
         every = list(dict.fromkeys(texts))
         for at in range(0, len(every), _BATCH):
             self.embed(every[at : at + _BATCH])
             tell(min(1.0, (at + _BATCH) / len(every)))
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
+        """See ``Embedder``."""
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             self._known |= dict(zip(new, self._embedder.embed(new), strict=True))

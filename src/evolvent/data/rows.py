@@ -12,16 +12,12 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import lines
-from evolvent.data.calls import Message, assistant, calls_of, written
+from evolvent.data.asking import INSTRUCTIONS, calls_in, prompt
+from evolvent.data.calls import Message, assistant, written
 from evolvent.data.schemas import Tool, wrapped
 from evolvent.formulas.call_match import Call
 
 SPLITS = ("train", "heldout", "unseen")
-INSTRUCTIONS = (
-    "Answer with the calls of tools that the request needs, as a JSON list on one line: "
-    '[{"name": "...", "arguments": {...}}]. Answer [] where no tool serves it.\n\n'
-)
-LABELS = ("Tools and request", "Calls")
 REFUSAL = "None of the tools can do that."
 """What a row of training answers whose tool was taken away."""
 
@@ -56,7 +52,7 @@ class Row:
     @property
     def functions(self) -> set[str]:
         """The names of all functions that are called, before or now."""
-        before = {call["name"] for message in self.messages for call in calls_of_message(message)}
+        before = {call["name"] for message in self.messages for call in calls_in(message)}
         return before | {call["name"] for call in self.gold}
 
     def to_dict(self) -> dict[str, Any]:
@@ -79,11 +75,6 @@ class Row:
         except (KeyError, TypeError) as error:
             expected = "id, conversation, messages, tools, gold"
             raise BadInput("not a row of calls", got=str(error), expected=expected, where=where) from error
-
-
-def calls_of_message(message: Mapping[str, Any]) -> list[Call]:
-    """The calls in a message of an assistant."""
-    return calls_of(message["tool_calls"]) if message.get("tool_calls") else []
 
 
 # --------------------------------------------------------------------------------------------------------- splits
@@ -173,7 +164,10 @@ def training(row: Row, form: str) -> dict[str, Any]:
     """
     head = {"id": row.id, "split": row.split, "kind": row.kind}
     if form == "text":
-        asked = [{"role": "system", "content": INSTRUCTIONS.strip()}, {"role": "user", "content": prompt(row)}]
+        asked = [
+            {"role": "system", "content": INSTRUCTIONS.strip()},
+            {"role": "user", "content": prompt(row.tools, row.messages)},
+        ]
         told = {"role": "assistant", "content": written(row.gold)}
         return {**head, "messages": [*asked, told], "tools": [], "mask": row.mask}
     said = REFUSAL if row.kind == "irrelevant" else row.said
@@ -188,25 +182,10 @@ def of_training(fields: Mapping[str, Any]) -> Row:
     *seen, target = fields["messages"]
     seen = [{key: value for key, value in one.items() if key != "weight"} for one in seen]
     tools = tuple(one["function"] for one in fields["tools"])
-    gold = tuple(calls_of_message(target))
+    gold = tuple(calls_in(target))
     said = "" if fields["kind"] == "irrelevant" else target.get("content") or ""
     head = {key: fields[key] for key in ("id", "split", "kind")}
     return Row(conversation="", messages=tuple(seen), tools=tools, gold=gold, said=said, mask=fields["mask"], **head)
-
-
-def prompt(row: Row) -> str:
-    """The tools, one a line, what was said before, and the request."""
-    listed = "\n".join(json.dumps(tool, ensure_ascii=False) for tool in row.tools)
-    *before, last = [_said(message) for message in row.messages]
-    dialogue = "\n".join(before)
-    return f"{listed}\n{dialogue}{dialogue and chr(10)}{last}"
-
-
-def _said(message: Mapping[str, Any]) -> str:
-    role = {"user": "Request", "tool": "Result", "system": "Rules"}.get(message["role"], "Assistant")
-    calls = calls_of_message(message)
-    text = " ".join(filter(None, (message.get("content") or "", written(calls) if calls else "")))
-    return f"{role}: {text}"
 
 
 # --------------------------------------------------------------------------------------------------------- texts
@@ -217,7 +196,7 @@ def all_text(row: Row) -> str:
 
 def values(row: Row) -> Iterator[str]:
     """The texts that are arguments of calls, of this decision and those before."""
-    for call in (*row.gold, *(c for m in row.messages for c in calls_of_message(m))):
+    for call in (*row.gold, *(c for m in row.messages for c in calls_in(m))):
         yield from (one for one in leaves(call["arguments"]) if isinstance(one, str))
 
 

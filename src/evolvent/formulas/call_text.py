@@ -7,7 +7,7 @@
 in a Markdown fence, in ``<tool_call>`` tags, or behind thoughts that ``</think>`` ends. Anything else is a refusal.
 Python is read as the official decoder (``bfcl-eval`` 2026.3.23) does, without running anything: a bare word is a text,
 a tuple stays one, arguments without a name are dropped, a bracket missing at one end is put. Fences that name a
-language are read beside that.
+language are read beside that, and a JSON list that lacks only its last brackets: a stop has taken them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Answer:
 def read_calls(text: str) -> Answer:
     """The calls of an answer; never raises."""
     text = _TAG.sub(" ", text.rpartition("</think>")[2])
-    fenced = [block for block in _FENCE.findall(text) if block.strip()]
+    begins = _JSON_CALL.match(text.lstrip()) is not None  # fences behind that are what else came to mind
+    fenced = [block for block in _FENCE.findall(text) if block.strip() and not begins]
     answers = [_read(one.strip("`' \r\n\t")) for one in fenced or [text]]
     calls = tuple(call for answer in answers for call in answer.calls)
     if any(answer.form == "broken" for answer in answers):
@@ -51,6 +52,8 @@ def read_calls(text: str) -> Answer:
 
 def _read(text: str) -> Answer:
     """One text without fences and tags."""
+    if text.startswith("[]"):  # a refusal, whatever a base model goes on with
+        return Answer((), "none")
     called = _PYTHON_CALL.match(text)
     try:
         if called:
@@ -74,11 +77,22 @@ def _json(text: str, at: int) -> list[dict[str, Any]]:
     """The calls in the values that stand one after another from ``at`` on."""
     calls, decoder = list[dict[str, Any]](), json.JSONDecoder()
     while True:
-        value, at = decoder.raw_decode(text, at)
+        value, at = _value_at(text, at, decoder)
         calls += _calls(value)
         at = _end(text, at)
         if not _JSON_CALL.match(text, at):
             return calls
+
+
+def _value_at(text: str, at: int, decoder: json.JSONDecoder) -> tuple[Any, int]:
+    """The value from ``at`` on, and where it ends; a list is whole that lacks only the brackets behind a call."""
+    for closing in ("", "]", "}]") if text.endswith("}") else ("",):
+        try:
+            value, end = decoder.raw_decode(f"{text}{closing}", at)
+        except ValueError:
+            continue
+        return value, min(end, len(text))
+    raise ValueError("no JSON")
 
 
 def _end(text: str, at: int) -> int:

@@ -5,8 +5,9 @@ import random
 import pytest
 
 from evolvent.core.errors import BadInput
+from evolvent.data.asking import calls_in
 from evolvent.data.masking import left, mask, unmask
-from evolvent.data.rows import Row, calls_of_message
+from evolvent.data.rows import Row
 
 
 def row(default, value, request, *, kind="integer", about="How many.", more=None, **schema):
@@ -153,7 +154,7 @@ def test_calls_before_are_renamed_with_it():
         one.gold,
     )
     masked = mask(one, random.Random(1))
-    assert calls_of_message(masked.messages[2]) == [{"name": masked.mask["functions"]["cancel"], "arguments": {}}]
+    assert calls_in(masked.messages[2]) == [{"name": masked.mask["functions"]["cancel"], "arguments": {}}]
     assert masked.messages[3]["content"] == "cancel: done", "what came back is data"
     assert unmask(masked) == one
 

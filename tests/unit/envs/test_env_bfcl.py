@@ -128,8 +128,14 @@ def test_the_prompt_holds_all_that_was_said_and_every_function(folder):
     task = next(task for task in tasks if task.id == "bfcl/multiple_3")
     turn = env.reset(task)
     assert turn.key == task.text == "system: Be brief.\nuser: multiple: area of base 3, in São Paulo"
-    assert turn.observation.startswith(task.text) and turn.observation.count('"parameters"') == 2
+    *tools, rules, request = turn.observation.split("\n")
+    assert [json.loads(line)["name"] for line in tools] == turn.info["tools"]
+    assert (rules, request) == ("Rules: Be brief.", "Request: multiple: area of base 3, in São Paulo")
     assert turn.info["tools"] == ["geometry.area", "weather"]
+    assert turn.chat is not None and [one["role"] for one in turn.chat.messages] == ["system", "user"]
+    first = turn.chat.tools[0]["function"]
+    assert first["name"] == "geometry_area" and first["parameters"]["type"] == "object", "what endpoints take"
+    assert env.step('[{"name": "geometry_area", "arguments": {"base": 3}}]').success
     with pytest.raises(BadInput, match="not a task of this world"):
         load(f"bfcl:parallel,folder={folder}").reset(task)
 
@@ -148,6 +154,16 @@ def test_the_prompt_holds_all_that_was_said_and_every_function(folder):
 def test_what_cannot_be_asked_is_refused(folder, spec, words):
     with pytest.raises(BadInput, match=words):
         load(f"{spec},folder={folder}")
+
+
+def test_one_function_is_shown_or_none(folder):
+    env = load(f"bfcl:multiple+irrelevance,n=8,pick=words,folder={folder}")
+    assert "reviewer" in check_env(env)
+    env._split["train"] = [name for name in env._items if env._items[name].category == "multiple"]
+    task = next(task for task in env.tasks("heldout", 8, 0) if task.kind == "multiple")
+    turn = env.reset(task)
+    assert turn.info["tools"] == ["geometry.area", "weather"] and turn.observation.count('"parameters"') == 1
+    assert env.step(env.review(task, 0).body).success
 
 
 def test_all_items_held_out_leave_none_to_learn_from(folder):

@@ -1,6 +1,8 @@
 """``functions:``: an answer is judged by the calls that were right, whatever it is written in."""
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,6 +12,14 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import cut
 from evolvent.data.rows import read_rows
 from evolvent.envs.text import functions
+from evolvent.memory import embedders
+from evolvent.models.served.acting import Served
+from evolvent.models.served.remote import Remote
+from evolvent.play.attempt import play
+from evolvent.play.renderers import Text
+from evolvent.play.settings import AttemptSettings
+from evolvent.play.together import run_players
+from evolvent.testing.chat import Call, ChatServer
 from evolvent.testing.env import check_env
 
 HOUSES = {"type": "string", "enum": ["Harbour", "Station"]}
@@ -82,6 +92,28 @@ def test_it_keeps_its_promises(folder, options):
     check_env(envs.load(f"functions:{folder / 'rows.jsonl'}{options}"), n=2)
 
 
+@pytest.mark.parametrize("pick", ["words", "nearest"])
+def test_one_tool_is_shown_or_none(folder, pick, monkeypatch):
+    monkeypatch.setattr(embedders, "load", partial(embedders.load, "hash:512"))
+    env = envs.load(f"functions:{folder},pick={pick}")
+    check_env(env, n=4)
+    rows = read_rows(folder / "rows.jsonl")
+    told = [replace(r, messages=({"role": "user", "content": f"{r.tools[-1]['description']} {r.id}"},)) for r in rows]
+    told += [replace(r, id=f"no{r.id}", messages=({"role": "user", "content": "Sing!"},), gold=()) for r in rows]
+    env = functions.Functions([r for r in told if r.because], "own", "all", pick=pick)
+    shown = {bool(row.gold): [] for row in told}
+    for task in env.tasks("heldout", 20, 0):
+        row, turn = env.row(task.id), env.reset(task)
+        listed = [tool["function"]["name"] for tool in turn.chat.tools] if turn.chat else []
+        shown[bool(row.gold)].append(listed == [row.tools[-1]["name"]])
+        assert (turn.admissible is None) == bool(listed) and turn.observation.count('"parameters"') == len(listed)
+        if not listed:
+            assert env.step("[]").success == (not row.gold)
+    assert all(shown[True]) and not any(shown[False])
+    with pytest.raises(BadInput, match="way to pick"):
+        envs.load(f"functions:{folder},pick=near")
+
+
 def a_task(env, kind, split="train"):
     return next(task for task in env.tasks(split, 40, 0) if task.kind == kind)
 
@@ -105,7 +137,7 @@ def test_every_way_to_write_the_right_call_is_right(folder):
     for way in ways:
         turn = played(env, task, way)
         assert turn.reward == 1.0 and turn.success and turn.info["differs"] == [], way
-        assert env.answer_form(way) == json.dumps([call])
+        assert turn.info["action"] == json.dumps([call])
 
 
 def test_what_is_wrong_is_said(folder):
@@ -163,7 +195,7 @@ def test_names_are_others_and_the_right_calls_too(folder):
     assert "cancel" not in other.reset(task).observation and "cancel" in swapped.reset(task).observation
     assert played(other, task, other.review(task, 0).body).reward == 1.0
     assert json.loads(swapped.review(task, 0).body)[0]["arguments"] == json.loads(gold)[0]["arguments"]
-    assert other.reset(task) == other.reset(task)
+    assert other.reset(task).observation == other.reset(task).observation
 
 
 def test_held_out_parts(folder):
@@ -192,6 +224,29 @@ def test_a_judge_pays_where_nobody_said_what_is_right(folder, tmp_path):
         played(env, task, "[]")
 
 
+def test_a_chat_endpoint_gets_messages_and_tools_and_its_calls_are_the_answer(folder):
+    pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+
+    def dotted(tools):
+        return [{**one, "name": f"my.{one['name']}"} for one in tools]
+
+    rows = [row for row in read_rows(folder / "rows.jsonl") if row.because]
+    rows = [replace(row, tools=dotted(row.tools), gold=dotted(row.gold)) for row in rows]
+    env = functions.Functions(rows, "own", "all")
+    task = a_task(env, "my.cancel")
+    (call,) = json.loads(env.review(task, 0).body)
+    right, wrong = Call("my_cancel", call["arguments"]), Call("my_lost_item", {})
+    said = iter([[right], [wrong], "None can do that.", f"```json\n{json.dumps(call)}\n```"])
+    with ChatServer(lambda body: next(said)) as chat:
+        engine = Served(Remote("m", chat.base_url))
+        done = [run_players([play(env, task, AttemptSettings(Text()), seed=0)], engine)[0].success for _ in range(4)]
+    assert done == [True, False, False, True]
+    asked = chat.requests[0]
+    assert [one["role"] for one in asked["messages"]] == ["system", "user"]
+    assert asked["messages"][1]["content"] == task.text
+    assert "my_cancel" in [tool["function"]["name"] for tool in asked["tools"]], "endpoints take no dots"
+
+
 def test_what_is_no_data_says_what_to_do(folder, tmp_path):
     with pytest.raises(BadInput, match="no rows") as caught:
         envs.load(f"functions:{tmp_path}")
@@ -210,6 +265,7 @@ def test_what_a_stop_leaves_of_an_answer_is_whole():
     stops = functions.Functions.stop
     call = {"name": "cancel", "arguments": {"id": "B7"}}
     for calls in ([], [call], [call, call]):
-        said, stopped = cut(f'{json.dumps(calls)} {{"name": "lost_item", "arguments": {{}}}}', stops)
-        assert stopped == "] {" and functions.answered(said) == calls
+        for behind in (' {"name": "lost_item"', "\nAs the request says", "\nAssistant: done", "\n\n"):
+            said, stopped = cut(f"{json.dumps(calls)}{behind}", stops)
+            assert functions.answered(said) == calls and (stopped or not calls), behind
     assert functions.answered('[{"name": "cancel", "arguments": {"id": "B7"') is None

@@ -75,10 +75,20 @@ def test_a_conversation_goes_on_whatever_is_answered(folder):
     number = task.text.rpartition(" ")[2]
     turn = env.step("What?")
     assert turn.key == f"user: Any fines? {number}\nassistant: In which city?\nuser: In Ulm {number}"
-    assert turn.observation.startswith(turn.key) and turn.observation.count('"description"') == 3
+    assert turn.observation.endswith(
+        f"Request: Any fines? {number}\nAssistant: In which city?\nRequest: In Ulm {number}"
+    )
+    assert turn.observation.count('"description"') == 3
+    assert turn.chat is not None and [one["role"] for one in turn.chat.messages] == ["user", "assistant", "user"]
     assert not turn.done and turn.reward == 0.0 and turn.info["snapshot"]["function"] is False
     last = env.step(call(task, city=f"Ulm {number}"))
     assert last.done and last.reward == 0.0 and not last.success, "the first function was wrong"
+
+
+def test_a_sentence_of_the_prompt_can_be_left_out(folder):
+    spec = f"hammerbench:Based,folder={folder}"
+    said, unsaid = load(spec).instructions, load(f"{spec},leave=no").instructions
+    assert said.replace("Leave out what nobody has said. ", "") == unsaid != said
 
 
 def test_returns_are_shares_of_right_snapshots(folder):

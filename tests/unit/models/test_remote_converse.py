@@ -52,6 +52,22 @@ def test_a_text_comes_back_cut_by_stop():
     assert plain.text == "It rains." and chat.requests[1]["stop"] == ["\n"] and "tools" not in chat.requests[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ('```json\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n```', True),
+        ('I look.\n<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}</tool_call>', True),
+        ('[{"name": "get_weather", "arguments": {"city": "Oslo"}}, {"name": "other", "arguments": {}}]', False),
+        ('{"name": "get_weather", "arguments": {"city"', False),
+    ],
+)
+def test_a_call_that_the_server_left_in_the_text_counts(text, counts):
+    with ChatServer(lambda body: text) as chat:
+        done = Remote("m", chat.base_url).converse(ASKED)
+    assert done.text == text
+    assert done.calls == (({"name": "get_weather", "arguments": {"city": "Oslo"}},) if counts else ())
+
+
 def reply(*functions, content=None):
     calls = [{"id": "a", "type": "function", "function": function} for function in functions]
     message = {"role": "assistant", "content": content, "tool_calls": calls}

@@ -5,36 +5,38 @@ calls that a request needs, given the functions there are. ``bfcl:simple_python+
 items, as many of each category as there are to have; what is left is there to choose a threshold on or to remember
 (``train``): it is a test set, and what was trained on half of it is no score of the leaderboard.
 
-Verdicts are those of the official checker (``formulas.call_match``). The prompt is ours: functions as JSON, a line
-each, and answers as JSON; calls in Python's syntax are read as well. In the categories ``irrelevance`` right is an
-answer without a call, also one that cannot be read; in ``live_relevance`` any call. Four live items cannot be answered
-rightly, by the official checker either.
+Verdicts are those of the official checker (``formulas.call_match``). The prompt is ours (``data.asking``), answers are
+JSON; calls in Python's syntax are read as well. In the categories ``irrelevance`` right is an answer without a call,
+also one that cannot be read; in ``live_relevance`` any call. Four live items cannot be answered rightly, by the
+official checker either.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import chain, zip_longest
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, own
+from evolvent.data.pickers import Case
+from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
 from evolvent.formulas.call_match import Difference, Match, match_accepted
 from evolvent.formulas.call_text import Answer, read_calls
 
-_HEAD = """Answer a request with the calls of functions that it needs, as a JSON list and nothing else, such as \
-[{"name": "get_weather", "arguments": {"city": "Ulm", "days": 3}}]. Give values as the request has them, and optional \
-parameters only where it says something of them. If no function fits, or a required value is not said, answer [].
-
-"""
-
 
 def make(
-    variant: str = "simple_python+multiple+irrelevance", *, n: int = 0, folder: str = "", max_tokens: int = 200
+    variant: str = "simple_python+multiple+irrelevance",
+    *,
+    n: int = 0,
+    pick: str = "all",
+    folder: str = "",
+    max_tokens: int = 200,
 ) -> Bfcl:
     """Items of some categories of BFCL v4, downloaded with pip at first use.
 
@@ -42,6 +44,8 @@ def make(
         variant: categories joined by "+": simple_python, multiple, parallel, parallel_multiple, irrelevance, and
             live_simple, live_multiple, live_parallel, live_parallel_multiple, live_irrelevance, live_relevance.
         n: held-out items in all, always the same ones; 0 = half of each category.
+        pick: the functions that are shown: "all"; the one whose description is "nearest", or that has most "words" in
+            common with the request; none below a threshold chosen on items for training, which is a refusal.
         folder: where the wheel ``bfcl-eval`` lies or goes to; default: ``data/bfcl`` in the cache.
         max_tokens: longest answer.
 
@@ -54,7 +58,7 @@ def make(
     if max_tokens < 1:
         raise BadInput("no room for an answer", got=max_tokens, expected="max_tokens ≥ 1", where="envs.bfcl.make")
     every = items(folder)
-    return Bfcl({name: every[name] for name in names}, n, max_tokens)
+    return Bfcl({name: every[name] for name in names}, n, max_tokens, pick)
 
 
 class Bfcl(TextEnv):
@@ -64,19 +68,25 @@ class Bfcl(TextEnv):
         pool: items by category.
         n: held out in all; 0 = half of each category.
         max_tokens: longest answer.
+        pick: which functions are shown.
     """
 
-    labels = ("Request", "Calls")
-    stop = ("\n\n", "\nRequest:")
-    instructions = _HEAD
+    labels = LABELS
+    stop = STOP
+    instructions = INSTRUCTIONS
 
-    def __init__(self, pool: Mapping[str, Sequence[Item]], n: int, max_tokens: int = 200) -> None:
+    def __init__(self, pool: Mapping[str, Sequence[Item]], n: int, max_tokens: int = 200, pick: str = "all") -> None:
         self.name, self.max_tokens = f"bfcl-{'+'.join(pool)}", max_tokens
         self._items = {one.name: one for group in pool.values() for one in group}
         held = {one.name for one in _held_out(pool, n)}
         asked = {self._items[name].group for name in held}
         rest = [name for name, one in self._items.items() if name not in held and one.group not in asked]
         self._split = {"heldout": [name for name in self._items if name in held], "train": rest}
+        self._show = showing(pick, self._cases, self.name)
+
+    def _cases(self) -> list[Case]:
+        rest = [self._items[name] for name in self._split["train"]]
+        return [(one.question, one.tools, one.category not in REFUSE) for one in rest]
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` items in drawn order; used up, they come again. A request stands in one split alone."""
@@ -103,10 +113,10 @@ class Bfcl(TextEnv):
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """Functions, then the request; ``seed`` changes nothing. ``info["tools"]`` names the functions."""
-        self._item = self.item(task)
-        lines = [json.dumps(tool, ensure_ascii=False) for tool in self._item.tools]
-        shown = "\n".join([f"{self._item.question}", "Functions:", *lines])
-        self._turn = Turn(shown, key=self._item.question, info={"tools": [tool["name"] for tool in self._item.tools]})
+        self._item = one = self.item(task)
+        info = {"tools": [tool["name"] for tool in one.tools]}
+        turn = asks(self._show(one.question, one.tools), one.messages, one.question)
+        self._turn = replace(turn, info=info)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -118,13 +128,14 @@ class Bfcl(TextEnv):
         """
         playing(self._turn, self.name)
         said = read_calls(action)
+        said = replace(said, calls=tuple(own(said.calls, self._item.tools)))
         found = _judged(self._item, said)
         calls = json.loads(json.dumps(said.calls))
         info = {
             "action": json.dumps(calls, ensure_ascii=False),
             "calls": calls,
             "form": said.form,
-            "differs": [json.loads(json.dumps(dataclasses.asdict(one))) for one in found.differs],
+            "differs": [json.loads(json.dumps(asdict(one))) for one in found.differs],
             "rewards": {
                 "name": float(found.name_right),
                 "arguments": float(found.arguments_right),

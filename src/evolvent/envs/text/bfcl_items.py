@@ -45,8 +45,8 @@ class Item:
 
     name: str
     category: str
-    messages: Sequence[Mapping[str, str]]
-    tools: Sequence[Mapping[str, Any]]
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]]
     gold: Sequence[Mapping[str, Any]]
 
     @property

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.data.asking import EXAMPLE
 from evolvent.envs.text._text import known, playing
 from evolvent.envs.text.bfcl import Bfcl
 from evolvent.envs.text.bfcl_guest import Judge, as_text
@@ -36,9 +37,9 @@ _DOCS = {
     "TravelAPI": "travel_booking",
     "VehicleControlAPI": "vehicle_control",
 }
-_HEAD = """Do what is asked by calling functions. Answer with a JSON list of calls and nothing else, such as \
-[{"name": "get_weather", "arguments": {"city": "Ulm", "days": 3}}]; their results follow, and you may call again. \
-Answer [] when the request is done, or where no function fits or a required value is not said: then the next comes.
+_HEAD = f"""Do what is asked by calling functions. Answer with a JSON list of calls and nothing else, such as \
+{EXAMPLE}; their results follow, and you may call again. Answer [] when the request is done, or where no function fits \
+or a required value is not said: then the next comes.
 
 """
 

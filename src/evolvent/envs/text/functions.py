@@ -10,7 +10,8 @@ arguments; one that only repeats the schema's default counts as left out. The re
 
 ``names=random`` draws names of functions and parameters anew for each task, ``names=swapped`` exchanges those of the
 functions: whoever reads descriptions loses nothing. Held out are conversations and, beside them, functions that no
-training row knows; ``held=seen`` or ``held=unseen`` asks about one of them. With ``judge=FILE:FN`` rows without a
+training row knows; ``held=seen`` or ``held=unseen`` asks about one of them. ``pick=nearest`` shows the one tool that an
+embedder finds, or none, so that a model only fills in arguments. With ``judge=FILE:FN`` rows without a
 verdict are tasks, too, and the function (as of ``evolvent data functions --judge``) says what each answer earns.
 """
 
@@ -25,11 +26,14 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.data.asking import INSTRUCTIONS, LABELS, STOP, own
 from evolvent.data.calls import written
 from evolvent.data.gather import Judge, asked, judge_of, verdict_of
 from evolvent.data.masking import mask, swap
-from evolvent.data.rows import INSTRUCTIONS, LABELS, Row, prompt, read_rows
+from evolvent.data.pickers import Case
+from evolvent.data.rows import Row, read_rows
 from evolvent.data.schemas import Tool
+from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.formulas.call_match import Call, Match, match, same_value
 from evolvent.formulas.call_text import read_calls
@@ -41,13 +45,17 @@ _MOST = 400
 """Tokens of the longest answer that is allowed."""
 
 
-def make(variant: str, *, names: str = "own", held: str = "all", judge: str = "", seed: int = 0) -> Functions:
+def make(
+    variant: str, *, names: str = "own", held: str = "all", pick: str = "all", judge: str = "", seed: int = 0
+) -> Functions:
     """Calls of functions from a folder of ``evolvent data functions``.
 
     Args:
         variant: the folder, or its rows.jsonl.
         names: "own"; "random", drawn anew for each task; or "swapped" between the functions of a task.
         held: held-out tasks: "all", of functions that were "seen" in training, or of "unseen" ones.
+        pick: the tools that are shown: "all"; the one whose description is "nearest", or that has most "words" in
+            common with the request; none below a threshold chosen on rows for training, which is a refusal.
         judge: FILE:FN that judges answers where nobody has said what is right; "" = such rows are no tasks.
         seed: of the names.
 
@@ -67,7 +75,7 @@ def make(variant: str, *, names: str = "own", held: str = "all", judge: str = ""
             where=where,
             do="evolvent data functions with --accept or --judge, or judge=FILE:FN here",
         )
-    return Functions(rows, names, held, judge=judge_of(judge, where) if judge else None, seed=seed)
+    return Functions(rows, names, held, pick=pick, judge=judge_of(judge, where) if judge else None, seed=seed)
 
 
 def source(variant: str, **options: Any) -> Path:
@@ -90,8 +98,7 @@ class Functions(TextEnv):
     name = "functions"
     instructions = INSTRUCTIONS
     labels = LABELS
-    # a base model goes on behind its list with the next tool; the stop takes the bracket with it
-    stop = ("\n\n", f"{LABELS[0]}:", "] {")
+    stop = STOP
     max_tokens = _MOST
 
     def __init__(
@@ -100,6 +107,7 @@ class Functions(TextEnv):
         names: str,
         held: str,
         *,
+        pick: str = "all",
         judge: Judge | None = None,
         seed: int = 0,
     ) -> None:
@@ -109,6 +117,7 @@ class Functions(TextEnv):
         self._split["heldout"] = [row for row in rows if row.split in _OF[held]]
         self._functions = sorted({tool["name"] for row in rows for tool in row.tools})
         self._shown = functools.lru_cache(maxsize=4096)(self._renamed)
+        self._show = showing(pick, self._cases, self.name)
         self._task: Task | None = None
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
@@ -144,6 +153,10 @@ class Functions(TextEnv):
             raise BadInput("not a task of this world", got=id, expected="one of env.tasks(…)", where=self.name)
         return self._shown(id)
 
+    def _cases(self) -> list[Case]:
+        rows = [self._shown(row.id) for row in self._split["train"] if row.because]
+        return [(row.request, row.tools, bool(row.gold)) for row in rows]
+
     def _renamed(self, id: str) -> Row:
         row, draw = self._rows[id], random.Random(f"{self._seed}/{self._names}/{id}")
         if self._names == "random":
@@ -154,7 +167,7 @@ class Functions(TextEnv):
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The tools, one a line, what was said before, and the request."""
         row = self.row(str(task.meta.get("row", task.id)))
-        self._task, self._turn = task, Turn(prompt(row), key=row.request)
+        self._task, self._turn = task, asks(self._show(row.request, row.tools), row.messages, row.request)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -163,6 +176,7 @@ class Functions(TextEnv):
         assert self._task is not None
         row = self.row(str(self._task.meta.get("row", self._task.id)))
         calls = answered(action)
+        calls = None if calls is None else own(calls, row.tools)
         reward, found = self._graded(row, calls)
         differs = ["the answer cannot be read"] if calls is None else [_in_words(one) for one in found.differs]
         info = {
@@ -186,12 +200,6 @@ class Functions(TextEnv):
         told = self._judge(asked(dataclasses.replace(row, gold=tuple(calls), said="")))
         return float(verdict_of(told, self.name)), dataclasses.replace(found, differs=())
 
-    @staticmethod
-    def answer_form(action: str) -> str:
-        """The calls of an answer as they are worth remembering: a JSON list on one line."""
-        calls = answered(action)
-        return action.strip() if calls is None else written(calls)
-
     # ------------------------------------------------------------------------------------------------ the reviewer
     def review(self, task: Task, seed: int) -> Correction | None:
         """The right calls; nothing where nobody has said which they are."""
@@ -200,15 +208,9 @@ class Functions(TextEnv):
 
 
 def answered(text: str) -> list[Call] | None:
-    """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off.
-
-    A list that lacks only its last bracket is whole: a stop has taken it.
-    """
-    bare = text.rpartition("</think>")[2].strip().strip("`").removeprefix("json").strip()
-    if bare[:1] == "[" and read_calls(f"{bare}]").form != "broken" and not bare.endswith("]"):
-        text = bare = f"{bare}]"
-    found = read_calls(text)
-    odd = found.form == "none" and bare[:1] in ("[", "{") and "".join(bare.split()) != "[]"
+    """The calls of an answer, none for a refusal; ``None`` where it is JSON that is no call, or was cut off."""
+    found, bare = read_calls(text), "".join(text.rpartition("</think>")[2].split()).strip("`").removeprefix("json")
+    odd = found.form == "none" and bare[:1] in ("[", "{") and bare != "[" and bare[:2] != "[]"
     return None if found.form == "broken" or odd else list(found.calls)
 
 

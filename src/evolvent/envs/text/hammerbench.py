@@ -16,22 +16,20 @@ import json
 import random
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, zip_longest
 from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
+from evolvent.data.asking import FORM, LABELS, SHOWN, STOP, own
+from evolvent.envs.text._picking import asks
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.hammerbench_rows import FILES, Conversation, conversations
 from evolvent.formulas.call_text import read_calls
 from evolvent.formulas.slots import Snapshot, metrics, snapshot
 
-_HEAD = """Answer a conversation with the call of a function that it asks for by now, as JSON and nothing else, as in \
-{"name": "get_weather", "arguments": {"city": "Ulm"}}. Give values as they were said, times too; leave out what nobody \
-has said, and ask nothing back. If no function fits, answer [].
-
-"""
+_LEAVE = "Leave out what nobody has said. "
 
 
 def make(
@@ -40,6 +38,7 @@ def make(
     n: int = 0,
     folder: str = "",
     max_tokens: int = 160,
+    leave: bool = True,
 ) -> Hammerbench:
     """Conversations of some types of HammerBench in English, downloaded at first use (0.2 to 0.6 MB a type).
 
@@ -52,6 +51,7 @@ def make(
         folder: a clone of the repository at that commit, or where files are downloaded to; default:
             ``data/hammerbench`` in the cache.
         max_tokens: longest answer.
+        leave: whether the prompt says to leave out what nobody has said.
 
     Raises:
         BadInput: no such type, or fewer conversations than ``n``. EvolventError: a file cannot be had, or is another.
@@ -63,7 +63,7 @@ def make(
         raise BadInput(
             "no room for an answer", got=max_tokens, expected="max_tokens ≥ 1", where="envs.hammerbench.make"
         )
-    return Hammerbench({kind: conversations(kind, folder) for kind in kinds}, n, max_tokens)
+    return Hammerbench({kind: conversations(kind, folder) for kind in kinds}, n, max_tokens, leave)
 
 
 class Hammerbench(TextEnv):
@@ -73,13 +73,16 @@ class Hammerbench(TextEnv):
         pool: conversations by type.
         n: held out in all; 0 = those of half of the functions.
         max_tokens: longest answer.
+        leave: whether the prompt says to leave out what nobody has said.
     """
 
-    labels = ("Conversation", "Call")
-    stop = ("\n\n", "\nConversation:")
-    instructions = _HEAD
+    labels = LABELS
+    stop = STOP
 
-    def __init__(self, pool: Mapping[str, Sequence[Conversation]], n: int, max_tokens: int = 160) -> None:
+    def __init__(
+        self, pool: Mapping[str, Sequence[Conversation]], n: int, max_tokens: int = 160, leave: bool = True
+    ) -> None:
+        self.instructions = f"{FORM}{_LEAVE if leave else ''}If no tool fits, answer [].\n\n{SHOWN}"
         self.name, self.max_tokens = f"hammerbench-{'+'.join(pool)}", max_tokens
         self._rows = {one.name: one for group in pool.values() for one in group}
         held = {one.name for one in _held_out(pool, n)}
@@ -114,7 +117,7 @@ class Hammerbench(TextEnv):
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The first turn of the user, and the functions; ``seed`` changes nothing."""
         self._row, self._seen = self.row(task), list[Snapshot]()
-        self._turn = Turn(self._shown(0), key=self._row.moments[0].said)
+        self._turn = self._asks(0)
         return self._turn
 
     def step(self, action: str) -> Turn:
@@ -124,7 +127,7 @@ class Hammerbench(TextEnv):
         """
         playing(self._turn, self.name)
         said, moments = read_calls(action), self._row.moments
-        call = said.calls[0] if said.calls else None
+        call = own(said.calls[:1], moments[len(self._seen)].tools)[0] if said.calls else None
         self._seen.append(snapshot(call, moments[len(self._seen)].gold))
         done, last = len(self._seen) == len(moments), self._seen[-1]
         info = {
@@ -134,19 +137,17 @@ class Hammerbench(TextEnv):
             "rewards": {"name": float(last.function), "arguments": float(last.arguments)},
         }
         right = self._seen[0].function and last.arguments
-        self._turn = Turn(
-            "The end." if done else self._shown(len(self._seen)),
+        self._turn = replace(
+            Turn("The end.", terminated=True) if done else self._asks(len(self._seen)),
             reward=right / len(moments),
-            terminated=done,
             success=done and self._seen[0].function and all(one.arguments for one in self._seen),
-            key="" if done else moments[len(self._seen)].said,
             info=info,
         )
         return self._turn
 
-    def _shown(self, number: int) -> str:
-        moment = self._row.moments[number]
-        return "\n".join([moment.said, "Functions:", *(json.dumps(tool, ensure_ascii=False) for tool in moment.tools)])
+    def _asks(self, number: int) -> Turn:
+        one = self._row.moments[number]
+        return asks(one.tools, one.messages, one.said)
 
     def review(self, task: Task, seed: int) -> Correction | None:
         """The gold calls, one a line and turn; ``[]`` where none fits."""

@@ -43,9 +43,14 @@ FILES = {
 class Moment:
     """A snapshot: all that was said until now, the functions there are, and the gold call; ``None`` = none fits."""
 
-    said: str
-    tools: Sequence[Mapping[str, Any]]
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]]
     gold: Mapping[str, Any] | None
+
+    @property
+    def said(self) -> str:
+        """All that was said, as text."""
+        return "\n".join(f"{one['role']}: {one['content']}" for one in self.messages)
 
 
 @dataclass(frozen=True)
@@ -82,18 +87,17 @@ def _read(path: Path, kind: str) -> list[Conversation]:
 
 def _conversation(row: Mapping[str, Any], kind: str, number: int) -> Conversation:
     """A row of the file. Turns: what the user says, the call that is then due, what the assistant says."""
-    moments, history = list[Moment](), list[str]()
+    moments, history = list[Moment](), list[dict[str, Any]]()
     messages = row["messages"]
     for i, message in enumerate(messages):
+        if message["role"] in ("user", "assistant"):
+            history.append(message)
         if message["role"] == "user":
-            history.append(f"user: {message['content']}")
             due = messages[i + 1] if i + 1 < len(messages) else {}
             tools = row["multiple_tools"] if not moments else row["single_tool"]
             gold = due["content"] if due.get("role") == "function call" else None
             # of these the gold call's function was taken out of the list
-            moments.append(Moment("\n".join(history), tools, None if kind.startswith("ir_") else gold))
-        elif message["role"] == "assistant":
-            history.append(f"assistant: {message['content']}")
+            moments.append(Moment(tuple(history), tools, None if kind.startswith("ir_") else gold))
     if not moments:
         raise EnvError("a conversation without a user", got=number, where=kind)
     return Conversation(f"{kind}_{row.get('id', number)}", kind, messages[1]["content"]["name"], moments)

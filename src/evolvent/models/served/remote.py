@@ -19,6 +19,7 @@ import numpy as np
 from evolvent.core.conversation import Conversation, calls_text
 from evolvent.core.errors import BadInput, ModelError, optional
 from evolvent.core.protocols import Completion, Sampling, cut
+from evolvent.formulas.call_text import read_calls
 from evolvent.models.sampling import Counters
 
 KEY_VARIABLES = ("EVOLVENT_API_KEY", "OPENAI_API_KEY")
@@ -80,7 +81,9 @@ class Remote:
         """Answer messages: with a text, or with calls of the tools on offer, which also stand in the text.
 
         ``stop`` ends texts; where tools are on offer the endpoint is not told, since it would cut calls. Where the
-        arguments of a call are no JSON object the answer is text alone, with the arguments as they came.
+        arguments of a call are no JSON object the answer is text alone, with the arguments as they came. Servers that
+        do not know how a model writes its calls leave them in the text, in a fence, say: calls of nothing but tools on
+        offer count, and the text stays as it is.
 
         Raises:
             ModelError: the endpoint cannot be reached, has no chat, refuses the messages or takes no tools.
@@ -92,7 +95,12 @@ class Remote:
         reply = self._ask_chat(conversation.messages, settings | schema, extra)
         choice, text = self._read(reply)
         calls, well_formed = _calls(choice)
-        said = (calls_text(calls, text), "") if calls else cut(text, how.stop)
+        if calls:
+            said = calls_text(calls, text), ""
+        elif written := _written(text, tools):
+            calls, said = written, (text, "")
+        else:
+            said = cut(text, how.stop)
         return self._completion(reply, choice, said, started, tuple(calls) if well_formed else ())
 
     def _completion(
@@ -269,6 +277,12 @@ def _calls(choice: Any) -> tuple[list[dict[str, Any]], bool]:
         calls.append({"name": str(name or ""), "arguments": arguments})
     whole = json.dumps(calls, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return json.loads(whole), well_formed
+
+
+def _written(text: str, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The calls in a text, where all are of tools on offer."""
+    calls, offered = read_calls(text).calls, {tool["function"]["name"] for tool in tools}
+    return list(calls) if offered.issuperset(call["name"] for call in calls) else []
 
 
 def _tokens(choice: Any) -> tuple[np.ndarray, np.ndarray]:
