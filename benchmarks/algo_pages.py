@@ -8,6 +8,7 @@ A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; e
 import re
 from pathlib import Path
 
+import hammer
 import language_tables
 import p3
 import tables
@@ -45,6 +46,8 @@ ELSEWHERE = {
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
+MEASURED = {"hammer": hammer, "p3": p3}
+"""Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 SEARCH = PAGES.parent / "search.md"
 
@@ -63,8 +66,9 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"searches": searches()}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
-    if stem == "p3":
-        return {"results": "\n".join(p3.table()) if p3.OUT.exists() else "None published yet."}
+    if stem in MEASURED:
+        module = MEASURED[stem]
+        return {"results": "\n".join(module.table()) if module.OUT.exists() else "None published yet."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
         lines = [*rows, "", "Success in %; more: [results](../results/language.md)."]

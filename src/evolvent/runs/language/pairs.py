@@ -37,12 +37,15 @@ class Recorded:
 
     def __call__(self, update: int) -> tuple[list[Episode], dict[str, float]]:
         """The attempts of an update, the same for the same number; of how they came there is nothing to log."""
-        size = len(self.groups)
-        out: list[Episode] = []
-        for place in range(update * self.n, (update + 1) * self.n):
-            order = rng(self.seed, "pairs", place // size).permutation(size)
-            out += self.groups[int(order[place % size])]
+        out = [e for _, place in self.places(update) for e in self.groups[place]]
         return list({id(e): e for e in out}.values()), {}  # fewer groups than an update takes: each once
+
+    def places(self, update: int) -> list[tuple[int, int]]:
+        """Of each group of an update the number of the pass over all groups, 0-based, and its place among them."""
+        size = len(self.groups)
+        found = [divmod(at, size) for at in range(update * self.n, (update + 1) * self.n)]
+        order = {epoch: rng(self.seed, "pairs", epoch).permutation(size) for epoch, _ in found}
+        return [(epoch, int(order[epoch][place])) for epoch, place in found]
 
 
 @dataclass(frozen=True)

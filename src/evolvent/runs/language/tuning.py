@@ -6,14 +6,14 @@
             ...
 
 An evaluation measures the loss on examples that are held out; where there is an environment, its held-out tasks are
-attempted, too.
+attempted, too. Of ``functions:`` it is said before and after learning what is called (``calling``).
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,14 +22,16 @@ import numpy as np
 
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, read_object, write_atomic
 from evolvent.core.ledger import Ledger
-from evolvent.core.protocols import Completion, Task, distinct
+from evolvent.core.protocols import Completion, Env, Task, distinct
 from evolvent.core.seeding import rng
+from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import count
 from evolvent.formulas.statistics import clustered_bootstrap
+from evolvent.runs.language.calling import judged_calls, show_calls
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.examples import ending, fitted
 from evolvent.runs.language.imitation import imitated
@@ -42,7 +44,7 @@ from evolvent.runs.language.tasks import some_tasks
 Schedule = Literal["cosine", "linear", "constant"]
 JUDGED = 200
 """Held-out examples whose loss is measured in an evaluation, at most."""
-PHASE = "loss"
+PHASE, CALLS = "loss", "calls"
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,10 @@ class Tuning:
         """The examples of an update, in an order that is drawn anew for every pass over all of them."""
         return self._drawn(update)[0]
 
+    def places(self, update: int) -> list[tuple[int, int]]:
+        """Of each example of an update the pass over all of them, 0-based, and its place in ``train``."""
+        return self._drawn.places(update)
+
     def log(self, episodes: Sequence[Episode], ledger: Ledger, metrics: Mapping[str, float]) -> None:
         """End an update."""
         run = self.run
@@ -99,6 +105,8 @@ class Tuning:
     def judge(self) -> dict[str, Any]:
         """Measure the loss on the examples that are held out, and log it; nothing where there are none."""
         run, some = self.run, self.heldout[:JUDGED]
+        if not self._logged(CALLS):
+            self._judge_calls()
         if not some:
             return {}
         run.live.status(f"loss on {count(len(some), 'held-out example')}")
@@ -116,7 +124,9 @@ class Tuning:
         run = self.run
         counts = {"examples": len(self.train), "heldout_examples": len(self.heldout), **more}
         if run.heldout:
-            return {**run.finish(algo, rule), **counts, **self._losses()}
+            found = {**run.finish(algo, rule), **counts, **self._losses()}
+            self._judge_calls()
+            return found | self._calls()
         rows = run.folder.read_metrics()
         if self.heldout and not (rows[-1].get("phase") == PHASE and rows[-1]["step"] == run.attempts):
             self.judge()
@@ -146,10 +156,28 @@ class Tuning:
 
     def _losses(self) -> dict[str, Any]:
         """The held-out loss before learning, and now."""
-        rows = [row for row in self.run.folder.read_metrics() if row.get("phase") == PHASE]
+        rows = self._logged(PHASE)
         names = ("value", "ci95", "n", "tasks", "tokens")
         ends = [{name: row.get(name) for name in names} for row in (rows[0], rows[-1])] if rows else []
         return dict(zip(("heldout_loss_before", "heldout_loss"), ends, strict=False))
+
+    def _judge_calls(self) -> None:
+        """Log what is called on the held-out tasks, where these are functions."""
+        run = self.run
+        if isinstance(run.env, Functions):
+            run.live.status(f"calls at {count(len(run.heldout), 'held-out task')}, names as they are and random")
+            run.folder.log(run.attempts, phase=CALLS, judged=judged_calls(run))
+
+    def _calls(self) -> dict[str, Any]:
+        """What was called before learning, and what is now; shown."""
+        rows = [row["judged"] for row in self._logged(CALLS)]
+        if not rows:
+            return {}
+        show_calls(self.run.live, rows[0], rows[-1])
+        return {"calls_before": rows[0], "calls": rows[-1]}
+
+    def _logged(self, phase: str) -> list[dict[str, Any]]:
+        return [row for row in self.run.folder.read_metrics() if row.get("phase") == phase]
 
 
 def examples_of(config: Any) -> Source:
@@ -198,8 +226,12 @@ def _succeeded(episode: Episode) -> bool:
     return episode.total_reward > 0 if episode.success is None else episode.success
 
 
-def tuned(run: LanguageRun, found: Source, *, resume: bool) -> tuple[Tuning, dict[str, int]]:
+def tuned(
+    run: LanguageRun, found: Source, *, resume: bool, keep: Callable[[Task], bool] = lambda _: True
+) -> tuple[Tuning, dict[str, int]]:
     """The examples in the tokens of the run's model, in two parts, and counts of what was left out, for the summary.
+
+    ``keep`` says which training tasks of an environment are examples.
 
     Raises:
         BadInput: they are others than those that the run began with, none fits, or tokens of another model.
@@ -207,12 +239,12 @@ def tuned(run: LanguageRun, found: Source, *, resume: bool) -> tuple[Tuning, dic
     config: Any = run.config
     if found.path is not None:
         _check_same(run.folder, found.path, resume=resume)
-    longest = min(config.max_length or run.model.context, run.model.context)
     if found.recorded is not None:
         groups = read_groups(found.recorded, run.model)
         parts, counts = _split_groups(groups, config.heldout), {}
     elif found.rows:
         halves = split_rows(found.rows, config.heldout)
+        longest = min(config.max_length or run.model.context, run.model.context)
         stop = run.env.stop if run.heldout and run.env.reset(run.heldout[0], 0).admissible is None else ()
         chat = config.plan.style == "chat"
         fits = [fitted(half, run.model, chat=chat, stop=stop, longest=longest) for half in halves if half]
@@ -221,14 +253,14 @@ def tuned(run: LanguageRun, found: Source, *, resume: bool) -> tuple[Tuning, dic
             "answers_left_out": sum(one.answers_left_out for one in fits),
             "rows_cut": sum(one.rows_cut for one in fits),
         }
+        if counts["answers_left_out"]:
+            run.live.note(
+                f"! {count(counts['answers_left_out'], 'answer')} of {count(counts['rows_cut'], 'row')} left out: "
+                f"longer than {longest} tokens with what stands before (--max-length)"
+            )
     else:
-        tasks = distinct(some_tasks(run.env, "train", config.tasks, config.seed))
+        tasks = [one for one in distinct(some_tasks(run.env, "train", config.tasks, config.seed)) if keep(one)]
         parts, counts = [answered(run, tasks), answered(run, run.heldout)], {}
-    if counts.get("answers_left_out"):
-        run.live.note(
-            f"! {count(counts['answers_left_out'], 'answer')} of {count(counts['rows_cut'], 'row')} left out: "
-            f"longer than {longest} tokens with what stands before (--max-length)"
-        )
     sizes = [sum(e.n_tokens for e in part) for part in parts]
     run.live.note(
         f"{count(len(parts[0]), 'example')} to learn from, {sizes[0]:,} tokens of answers; "
@@ -237,14 +269,21 @@ def tuned(run: LanguageRun, found: Source, *, resume: bool) -> tuple[Tuning, dic
     return Tuning(run, *parts), counts
 
 
-def answered(run: LanguageRun, tasks: Sequence[Task]) -> list[Episode]:
+def answered(run: LanguageRun, tasks: Sequence[Task], env: Env | None = None) -> list[Episode]:
     """What the environment's reviewer says to each task, or the answer that it holds, as attempts in the prompts of the
-    run; tasks without one are left out.
+    run; tasks without one are left out, and those that do not fit the context.
+
+    Args:
+        run: whose prompts and tokens these are.
+        tasks: of ``env``.
+        env: the run's own by default.
 
     Raises:
         BadInput: nobody says anything, or a task is not over with one answer.
+        EnvError: none fits.
     """
-    told = [(task, body) for task in tasks if (body := _told(run, task))]
+    env = env or run.env
+    told = [(task, body) for task in tasks if (body := _told(env, task))]
     if tasks and not told:
         raise BadInput(
             "this environment tells no answers",
@@ -253,11 +292,15 @@ def answered(run: LanguageRun, tasks: Sequence[Task]) -> list[Episode]:
             where="--env",
             do="give --data or --recorded",
         )
-    by, out = run.attempt_settings.renderer, list[Episode]()
-    end = ending(run.model, [body for _, body in told], run.env.stop)("")
+    by, out, broken = run.attempt_settings.renderer, list[Episode](), list[EnvError]()
+    end = ending(run.model, [body for _, body in told], env.stop)("")
     for task, body in told:
-        asks = run.attempt(run.env, task, task.seed, task.id, learns=False)
-        request = next(asks)
+        asks = run.attempt(env, task, task.seed, task.id, learns=False)
+        try:
+            request = next(asks)
+        except EnvError as error:
+            broken.append(error)
+            continue
         ids = np.asarray(by.command(body))
         choice = next((i for i, one in enumerate(request.choices) if np.array_equal(one, ids)), -1)
         said = ids if choice >= 0 else np.concatenate([ids, end])
@@ -268,12 +311,16 @@ def answered(run: LanguageRun, tasks: Sequence[Task]) -> list[Episode]:
             continue
         expected = "a world of one answer"
         raise BadInput("a task goes on after its answer", got=run.config.env, expected=expected, where="--env")
+    if broken:
+        if not out:
+            raise broken[0]
+        run.live.note(f"! {len(broken)} of {count(len(told), 'example')} left out: {broken[0]}")
     return out
 
 
-def _told(run: LanguageRun, task: Task) -> str:
+def _told(env: Env, task: Task) -> str:
     """The answer to a task; "" where nobody tells it."""
-    said = run.env.review(task, task.seed)
+    said = env.review(task, task.seed)
     known = task.meta.get("answer") if said is None else said.body
     return known if isinstance(known, str) else ""
 
