@@ -24,8 +24,9 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.hammerbench_rows import FILES, Conversation, conversations
+from evolvent.formulas.call_match import Difference, Match, judgement, match
 from evolvent.formulas.call_text import read_calls
-from evolvent.formulas.slots import Snapshot, metrics, snapshot
+from evolvent.formulas.slots import Snapshot, cleaned, metrics, same_arguments, snapshot
 
 _HEAD = """Answer a conversation with the call of a function that it asks for by now, as JSON and nothing else, as in \
 {"name": "get_weather", "arguments": {"city": "Ulm"}}. Give values as they were said, times too; leave out what nobody \
@@ -132,6 +133,7 @@ class Hammerbench(TextEnv):
             "form": said.form,
             "snapshot": asdict(last),
             "rewards": {"name": float(last.function), "arguments": float(last.arguments)},
+            "judged": _judgement(call, moments[len(self._seen) - 1].gold, last),
         }
         right = self._seen[0].function and last.arguments
         self._turn = Turn(
@@ -163,6 +165,19 @@ def figures(attempts: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict
     kinds = dict.fromkeys(kind for kind, _ in seen)
     found = {kind: metrics([steps for one, steps in seen if one == kind]) for kind in kinds}
     return found | {"": metrics([steps for _, steps in seen])}
+
+
+def _judgement(said: Mapping[str, Any] | None, gold: Mapping[str, Any] | None, found: Snapshot) -> dict[str, Any]:
+    """The verdict on a snapshot; what differs are the arguments that are no longer alike as texts."""
+    calls, wanted = ([] if one is None else [one] for one in (said, gold))
+    right = found.function and found.arguments
+    differs = () if right else tuple(one for one in match(calls, wanted).differs if not _alike(one))
+    return judgement(calls, wanted, Match(found.function, found.arguments, right, differs), right=right)
+
+
+def _alike(one: Difference) -> bool:
+    empty = one.kind == "unexpected" and bool(one.argument) and not cleaned({"": one.got})
+    return empty or (one.kind == "value" and same_arguments({"": one.got}, {"": one.expected}))
 
 
 def _gold(row: Conversation) -> str:
