@@ -19,7 +19,7 @@ from evolvent.formulas.statistics import clustered_bootstrap, wilson
 from evolvent.runs.account.tasks import Seen
 from evolvent.runs.account.updates import section
 
-NONE, UNREAD, OTHER = "none", "unreadable", "other"
+NONE, UNREAD, OTHER = "(none)", "(unreadable)", "(other)"  # no names that a function can have
 _FUNCTIONS, _EXAMPLES, _REQUEST, _LONG = 12, 4, 500, 160
 _KINDS = {
     "name": "another function",
@@ -123,7 +123,9 @@ def in_words(seen: Seen) -> str:
     """What is wrong with the first wrong answer of an attempt, "" where nothing is."""
     wrong = (one.told for one in answers([seen]) if one.told["calls"] is None or one.told["differs"])
     told = next(wrong, None)
-    return "" if told is None else "; ".join(map(_difference, told["differs"])) or _KINDS[UNREAD]
+    if told is None:
+        return ""
+    return _KINDS[UNREAD] if told["calls"] is None else "; ".join(map(_difference, told["differs"]))
 
 
 def _difference(one: Mapping[str, Any]) -> str:
@@ -144,7 +146,7 @@ def _confusion(found: Sequence[Answer], when: str, *, folded: bool = False) -> l
         total.update(dict.fromkeys({*pair} - {NONE, UNREAD}, n))
     if max(total.values(), default=0) < 2:
         return []
-    names = [name for name, _ in total.most_common(_FUNCTIONS - 1)]
+    names = [name for name, _ in total.most_common(_FUNCTIONS)]
     rows = [*names, *([OTHER] if len(total) > len(names) else []), NONE]
     columns = [*rows, *([UNREAD] if any(called == UNREAD for _, called in pairs) else [])]
     cells = Counter[tuple[str, str]]()
