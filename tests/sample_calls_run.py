@@ -22,7 +22,8 @@ def sample_calls_run(path: Path, *, seed=0, tasks=40, functions=15, nasty="") ->
     names = [f"{'a_rather_long_name_of_a_function_' * (i == 1)}book_table_{i}{nasty}" for i in range(functions)]
     tools = [{"name": name, "parameters": {"properties": PARAMETERS, "required": ["day"]}} for name in names]
     config = {"env": "functions:fc", "model": "none", "seed": seed}
-    made = RunFolder.create(path, algo="memlift", config=config, env="functions:fc", seed=seed, kind="memory")
+    about = {"env": "functions:fc", "seed": seed, "command": f"evolvent run memlift --seed {seed}", "kind": "memory"}
+    made = RunFolder.create(path, algo="memlift", config=config, **about)
     with made as folder:
         step = 0
         for phase, skill in (("before", 0.2), ("stream", 0.5), ("after", 0.8)):

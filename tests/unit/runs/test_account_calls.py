@@ -6,9 +6,11 @@ import pytest
 
 from evolvent.evaluate.blocks import Section, Table, Text
 from evolvent.evaluate.pages.draw import draw
+from evolvent.running import write_report
 from evolvent.formulas.call_match import judgement, match
 from evolvent.runs.account import calls
 from evolvent.runs.account.tasks import Seen, seen_in
+from sample_calls_run import sample_calls_run
 
 BOOK = {
     "name": "book",
@@ -180,3 +182,15 @@ def test_recorded_attempts_are_read():
     }
     found = seen_in(json.loads(json.dumps(record)))
     assert found.cut and found.asked == (PROMPT,) and calls.in_words(found) == "book is missing"
+
+
+def test_the_page_of_a_run_has_them_and_no_name_is_markup(tmp_path):
+    html = write_report(sample_calls_run(tmp_path / "r", nasty="<script>alert(1)</script>")).read_text("utf-8")
+    assert "<script" not in html and html.count('<table class="shaded">') == 2
+    for part in (
+        "Calls of functions",
+        "right refusal, of 8 that need none",
+        "(unreadable)",
+        "First wrong answer of each",
+    ):
+        assert part in html, part
