@@ -6,8 +6,8 @@ import pytest
 
 from evolvent.evaluate.blocks import Section, Table, Text
 from evolvent.evaluate.pages.draw import draw
-from evolvent.running import write_report
 from evolvent.formulas.call_match import judgement, match
+from evolvent.running import write_report
 from evolvent.runs.account import calls
 from evolvent.runs.account.tasks import Seen, seen_in
 from sample_calls_run import sample_calls_run
