@@ -81,7 +81,7 @@ def test_several_answers_of_an_attempt_are_not_independent():
 def test_the_confusion_has_every_pair_once():
     found = [one for one in tables(calls.blocks({"after": AFTER})) if one.shaded]
     (table,) = found
-    assert table.columns == ("right ↓ called →", "book", "hours", "(none)", "(unreadable)")
+    assert table.columns == ("right ↓ called →", "book", "hours", "(none)", "(unread)")
     assert {row[0]: row[1:] for row in table.rows} == {
         "book": (2, 1, 1, 1),
         "hours": (0, 0, 0, 0),
@@ -112,10 +112,10 @@ def test_a_call_stands_beside_its_schema_with_what_differs_marked():
         one for one in calls.blocks({"after": AFTER[:2]}) if isinstance(one, Section) and "wrong" in one.title
     ]
     (shown,) = example.blocks
-    (request, table) = shown.blocks
+    (request, _, table) = shown.blocks
     assert request == Text(("Request: a table on Monday",), "code")
     rows = {row[0]: row[1:] for row in table.rows}
-    assert table.columns[0] == "book" and table.marked == (0, 1)
+    assert shown.blocks[1] == Text(("book is called.",)) and table.marked == (0, 1)
     assert rows["day"] == ("✗ another value", '"Tuesday"', '"Monday"', "required, string: when")
     assert rows["guests"] == ("✗ argument too much", "2", None, "integer, default 2")
     assert rows["house"] == ("", None, None, 'string, one of ["A", "B"]')
@@ -190,7 +190,7 @@ def test_the_page_of_a_run_has_them_and_no_name_is_markup(tmp_path):
     for part in (
         "Calls of functions",
         "right refusal, of 8 that need none",
-        "(unreadable)",
+        "(unread)",
         "First wrong answer of each",
     ):
         assert part in html, part

@@ -19,7 +19,7 @@ from evolvent.formulas.statistics import clustered_bootstrap, wilson
 from evolvent.runs.account.tasks import Seen
 from evolvent.runs.account.updates import section
 
-NONE, UNREAD, OTHER = "(none)", "(unreadable)", "(other)"  # no names that a function can have
+NONE, UNREAD, OTHER = "(none)", "(unread)", "(other)"  # no names that a function can have
 _FUNCTIONS, _EXAMPLES, _REQUEST, _LONG = 12, 4, 500, 160
 _KINDS = {
     "name": "another function",
@@ -60,7 +60,7 @@ def _fits(told: Any) -> bool:
 
 
 def blocks(groups: Mapping[str, Sequence[Seen]]) -> list[Block]:
-    """All of it for attempts by when they were made, such as before learning; the last ones are looked at closely."""
+    """All of it for attempts "before" and "after" learning; the last ones are looked at closely."""
     named = {name: found for name, attempts in groups.items() if (found := answers(attempts))}
     if not named:
         return []
@@ -155,7 +155,7 @@ def _confusion(found: Sequence[Answer], when: str, *, folded: bool = False) -> l
     said = "Rows: the function that is right; columns: the one that was called; darker: a larger share of the row."
     counts = tuple((right, *(cells[right, called] for called in columns)) for right in rows)
     shown = (Text((said,), "soft"), Table(("right ↓ called →", *columns), counts, shaded=True))
-    return [Section(f"Right function and called function, {when}", shown, folded=folded)]
+    return [Section(f"Right function and called function, {when} learning", shown, folded=folded)]
 
 
 def _pairs(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -180,7 +180,7 @@ def _examples(found: Sequence[Answer], when: str) -> list[Block]:
         if kind and one not in firsts.values():
             firsts.setdefault(kind, one)
     shown = [_example(one, _KINDS[kind], opened=not i) for i, (kind, one) in enumerate(firsts.items()) if i < _EXAMPLES]
-    return section(f"First wrong answer of each kind, {when}", shown)
+    return section(f"First wrong answer of each kind, {when} learning", shown)
 
 
 def _example(one: Answer, kind: str, *, opened: bool) -> Section:
@@ -188,13 +188,10 @@ def _example(one: Answer, kind: str, *, opened: bool) -> Section:
     inside: list[Block] = [Text((request,), "code")]
     for i, call, right in _beside(one.told):
         name, differs = str((right or call or {})["name"]), [d for d in one.told["differs"] if d.get("call") == i]
-        if call is None or right is None:
-            inside.append(
-                Text((f"{name} is {'not called' if call is None else 'called, and nothing is right here'}.",))
-            )
-        elif call["name"] != name:
-            inside.append(Text((f"{call['name']} is called, {name} is right.",)))
-        inside.append(_arguments(name, call, right, differs, schemas.get(name, {})))
+        called = (call or {}).get("name")
+        rest = "is not called" if call is None else "is called, and should not be" if right is None else "is called"
+        inside.append(Text((f"{name} {rest}." if called in (None, name) else f"{called} is called, {name} is right.",)))
+        inside.append(_arguments(call, right, differs, schemas.get(name, {})))
     return Section(kind[:1].upper() + kind[1:], tuple(inside), folded=True, opened=opened)
 
 
@@ -214,7 +211,7 @@ def _apart(a: Mapping[str, Any], b: Mapping[str, Any]) -> int:
     return sum(key not in a or key not in b or not same_value(a[key], b[key]) for key in {*a, *b})
 
 
-def _arguments(name: str, call: Any, right: Any, differs: Sequence[Any], schema: Mapping[str, Any]) -> Table:
+def _arguments(call: Any, right: Any, differs: Sequence[Any], schema: Mapping[str, Any]) -> Table:
     """A row a parameter: what the schema says, what was called, what is right, what differs."""
     said, wanted = ({} if one is None else one["arguments"] for one in (call, right))
     parameters: Any = schema.get("parameters")
@@ -228,7 +225,7 @@ def _arguments(name: str, call: Any, right: Any, differs: Sequence[Any], schema:
         values = [_short(one[key]) if key in one else None for one in (said, wanted)]
         differs_in = f"✗ {wrong[key]}" if key in wrong else ""
         rows.append((key, differs_in, *values, needed + _about(properties.get(key))))
-    columns = (name, "what differs", "called with", "right", "its schema")
+    columns = ("argument", "what differs", "called with", "right", "its schema")
     marked = tuple(i for i, row in enumerate(rows) if row[1])
     return Table(columns, tuple(rows), left=(0, 1, 2, 3, 4), marked=marked)
 

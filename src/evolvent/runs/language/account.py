@@ -163,8 +163,7 @@ def _losses(run: Updates, rows: Sequence[Row]) -> list[Block]:
 
 def _called(rows: list[series.Row], attempts: Mapping[int, Seen]) -> dict[str, list[Seen]]:
     """Attempts at the held-out tasks before learning and after it."""
-    named = {"before": "before learning", "after": "after it"}
-    return {said: [attempts[row["step"]] for row in rows if row["phase"] == when] for when, said in named.items()}
+    return {when: [attempts[row["step"]] for row in rows if row["phase"] == when] for when in ("before", "after")}
 
 
 # ------------------------------------------------------------------------------------------------ warnings, time

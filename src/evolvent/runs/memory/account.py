@@ -50,7 +50,7 @@ def _judged(attempts: list[Row], seen: Mapping[int, tasks.Seen]) -> dict[str, li
     """Attempts before learning and after it; where nothing is held out, those without memory and the last pass."""
     groups = series.phases(attempts)
     before = groups.get("before") or groups.get("control", [])
-    named = {"before learning": before, "after it": tasks.final(attempts)}
+    named = {"before": before, "after": tasks.final(attempts)}
     return {name: [seen[step] for row in rows if (step := int(row["step"])) in seen] for name, rows in named.items()}
 
 
