@@ -9,6 +9,7 @@ import numpy as np
 from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
+from evolvent.runs.account import changed
 
 WARNING = "in 95% of the groups all attempts earned the same: nothing is compared (docs/when-it-does-not-learn.md#no-difference)"
 RULES = [
@@ -136,6 +137,8 @@ def sample_language_run(
                     "agents": ["policy"],
                 }
             )
+    for when, right in (("before", 0.1), ("after", skill)):
+        changed.write(path, when, [_episode(rng, rng.random() < right, nasty, i) for i in range(12)])
     if credit:
         write_atomic(path / "credit.json", dump(sample_credit(seed, nasty=nasty)))
     return path
@@ -186,8 +189,8 @@ def sample_credit(seed=0, *, episodes=5, turns=4, words=ACTIONS, nasty="", rules
     return {"rules": list(rules), "episodes": rows}
 
 
-def _episode(rng, good, nasty):
-    episode = Episode("tomato-salad" + nasty, env="overcooked", id=f"e{rng.integers(1 << 30)}")
+def _episode(rng, good, nasty, number=0):
+    episode = Episode(f"tomato-salad-{number}{nasty}", env="overcooked", id=f"e{rng.integers(1 << 30)}")
     for turn in range(3):
         episode.observe(ROOM + nasty)
         episode.act(ACTIONS[turn if good else -1] + nasty, reward=float(good and turn == 2))

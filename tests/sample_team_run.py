@@ -27,6 +27,7 @@ def sample_team_run(
     def judged(value, n=32):
         half = 1.5 + rng.random()
         ends = {"ci95": [value - half, value + half], "n": n, "length_mean": 25.0}
+        ends["returns"] = [round(value + x, 3) for x in np.linspace(-4, 4, n)]
         return {"value": value, **ends, "covered_mean": 0.5, "success_mean": float(np.clip(value / 20 + 1, 0, 1))}
 
     with made as folder:

@@ -16,6 +16,8 @@ from evolvent.evaluate.pages.audit_page import render
 from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.running import write_report
+from evolvent.runs.team.account import PICTURES
+from sample_calls_run import sample_calls_run
 from sample_games_run import sample_games_run
 from sample_language_run import sample_language_run
 from sample_programs_run import sample_programs_run
@@ -37,11 +39,13 @@ def pages(folder: Path) -> dict[str, Path]:
         "search": sample_search_run(runs / "search-0"),
         "search-deep": sample_search_run(runs / "search-1", deep=140),
         "games": sample_games_run(runs / "creative-0"),
+        "calls": sample_calls_run(runs / "memlift-3", nasty="<script>alert(1)</script>"),
         "one-pass": sample_run(runs / "memlift-2", seed=2, passes=1, tasks=450),
         "going-on": sample_language_run(runs / "poad-1", summary=False, credit=False, seed=1),
         "awkward": sample_run(runs / "memlift-1", seed=1, skill=0.02, nasty=f" {LONG} <b>&"),
     }
-    (made["team"] / "behaviour.png").write_bytes(png.encode(_frames()))
+    for name in PICTURES:
+        (made["team"] / name).write_bytes(png.encode(_frames()))
     with suppress(EnvError):  # no compiler, or no sandbox
         kernels.Bench().close()
         made["programs"] = sample_programs_run(runs / "evokernel-0")

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.browser
 
 KINDS = (
     "memory",
+    "calls",
     "one-pass",
     "awkward",
     "language",

@@ -145,7 +145,10 @@ class Bars:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under names; columns in ``left`` are text. ``meter``: a column of shares, drawn with a bar."""
+    """Rows under names; columns in ``left`` are text. ``meter``: a column of shares, drawn with a bar.
+
+    ``shaded``: counts, the darker the larger their share of the row; ``marked``: rows that stand out.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str | float | int | bool | None, ...], ...]
@@ -153,6 +156,8 @@ class Table:
     left: tuple[int, ...] = (0,)
     meter: int | None = None
     said: bool = False
+    shaded: bool = False
+    marked: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 Call = Mapping[str, Any]
@@ -96,6 +96,27 @@ def first_accepted(gold: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[st
         for one in gold
         for name, accepted in one.items()
     ]
+
+
+def judgement(
+    calls: Sequence[Call] | None, gold: Sequence[Call] | None, found: Match, *, right: bool
+) -> dict[str, Any]:
+    """A verdict as JSON values: what environments tell (``Turn.info["judged"]``), attempts record and pages show.
+
+    Args:
+        calls: of the answer; ``None`` = it could not be read.
+        gold: the right ones; ``None`` = nobody has said which they are, or any would do.
+        found: the verdict.
+        right: what it came to; not always that of ``found``, where a function of somebody's judges.
+    """
+    return {
+        "calls": None if calls is None else list(calls),
+        "gold": None if gold is None else list(gold),
+        "function": calls is not None and found.name_right,
+        "arguments": calls is not None and found.arguments_right,
+        "right": right,
+        "differs": [asdict(one) for one in found.differs],
+    }
 
 
 # ------------------------------------------------------------------------------------------------ pairing

@@ -11,6 +11,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Completion, Env, Prompt, Task, Turn
 from evolvent.core.reward_kinds import keep_reward
+from evolvent.core.strict_json import plain
 
 _WORDS = 300  # characters kept of what a world says to an action
 
@@ -21,7 +22,8 @@ class Recorder:
     The answer of the attempt is the last action, as parsed by the environment if it reports it (``info["action"]``).
     Further rewards, ``info["rewards"] = {kind: number}``, are recorded by ``core.reward_kinds``; also whether there are
     tools, ``info["tools"]``, and calls of them, ``info["call"]``. What it says of the last action, ``info["words"]``,
-    stands in the episode's ``meta``.
+    stands in the episode's ``meta``, and so does, for each action, what it says of calls beside the right ones,
+    ``info["judged"]`` (``formulas.call_match.judgement``).
     """
 
     def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
@@ -50,6 +52,8 @@ class Recorder:
         self.episode.meta.pop("words", None)
         if text := turn.info.get("words"):  # of what was run: the compiler's, a failed call's
             self.episode.meta["words"] = str(text)[:_WORDS]
+        if (judged := turn.info.get("judged")) is not None:
+            self.episode.meta.setdefault("judged", []).append(plain(judged, f"{self.env.name}: judged"))
         self.actions.append(action)
 
     def ends(self, turn: Turn, stop: str, choices: Sequence[Prompt]) -> Episode:

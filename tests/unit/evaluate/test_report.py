@@ -74,7 +74,7 @@ def test_every_part_is_there(page):
         "95 % interval",
         "exact McNemar p",
         "One task, before and after",
-        "before learning, wrong",
+        "before: wrong",
         "Success while learning",
         "Phases",
         "Passes over the tasks",

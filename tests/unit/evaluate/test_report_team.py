@@ -47,7 +47,7 @@ def test_every_part_is_there(tmp_path):
         "return, random actions",
         "Return of an attempt",
         "Success",
-        "What it does",
+        "Attempts before and after",
         "Who earned the advantage",
         "agent0",
         "Learning in numbers",

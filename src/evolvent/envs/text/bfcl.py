@@ -26,7 +26,7 @@ from evolvent.data.pickers import Case
 from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
-from evolvent.formulas.call_match import Difference, Match, match_accepted
+from evolvent.formulas.call_match import Difference, Match, judgement, match_accepted
 from evolvent.formulas.call_text import Answer, read_calls
 
 
@@ -142,6 +142,7 @@ class Bfcl(TextEnv):
                 "called": float(bool(said.calls)),
                 "broken": float(said.form == "broken"),
             },
+            "judged": judgement(said.calls, self._item.answer, found, right=found.right),
         }
         text = "Right." if found.right else f"Wrong: {'; '.join(map(_told, found.differs))}."
         self._turn = Turn(text, reward=float(found.right), terminated=True, success=found.right, info=info)

@@ -35,7 +35,7 @@ from evolvent.data.rows import Row, read_rows
 from evolvent.data.schemas import Tool
 from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
-from evolvent.formulas.call_match import Call, Match, match, same_value
+from evolvent.formulas.call_match import Call, Match, judgement, match, same_value
 from evolvent.formulas.call_text import read_calls
 
 NAMES, HELD = ("own", "random", "swapped"), ("all", "seen", "unseen")
@@ -186,6 +186,7 @@ class Functions(TextEnv):
             "function_right": calls is not None and found.name_right,
             "arguments_right": calls is not None and found.arguments_right,
             "differs": differs,
+            "judged": judgement(calls, row.gold if row.because else None, found, right=reward >= 1),
         }
         said = "Right." if reward >= 1 else f"Not right: {'; '.join(differs) or 'the judge says so'}."
         self._turn = Turn(said, None, reward, terminated=True, success=reward >= 1, key=row.request, info=info)

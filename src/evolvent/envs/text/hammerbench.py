@@ -26,8 +26,9 @@ from evolvent.data.asking import FORM, LABELS, SHOWN, STOP, own
 from evolvent.envs.text._picking import asks
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.hammerbench_rows import FILES, Conversation, conversations
+from evolvent.formulas.call_match import Difference, Match, judgement, match
 from evolvent.formulas.call_text import read_calls
-from evolvent.formulas.slots import Snapshot, metrics, snapshot
+from evolvent.formulas.slots import Snapshot, cleaned, metrics, same_arguments, snapshot
 
 _LEAVE = "Leave out what nobody has said. "
 
@@ -135,6 +136,7 @@ class Hammerbench(TextEnv):
             "form": said.form,
             "snapshot": asdict(last),
             "rewards": {"name": float(last.function), "arguments": float(last.arguments)},
+            "judged": _judgement(call, moments[len(self._seen) - 1].gold, last),
         }
         right = self._seen[0].function and last.arguments
         self._turn = replace(
@@ -164,6 +166,19 @@ def figures(attempts: Iterable[tuple[str, Sequence[Mapping[str, Any]]]]) -> dict
     kinds = dict.fromkeys(kind for kind, _ in seen)
     found = {kind: metrics([steps for one, steps in seen if one == kind]) for kind in kinds}
     return found | {"": metrics([steps for _, steps in seen])}
+
+
+def _judgement(said: Mapping[str, Any] | None, gold: Mapping[str, Any] | None, found: Snapshot) -> dict[str, Any]:
+    """The verdict on a snapshot; what differs are the arguments that are no longer alike as texts."""
+    calls, wanted = ([] if one is None else [one] for one in (said, gold))
+    right = found.function and found.arguments
+    differs = () if right else tuple(one for one in match(calls, wanted).differs if not _alike(one))
+    return judgement(calls, wanted, Match(found.function, found.arguments, right, differs), right=right)
+
+
+def _alike(one: Difference) -> bool:
+    empty = one.kind == "unexpected" and bool(one.argument) and not cleaned({"": one.got})
+    return empty or (one.kind == "value" and same_arguments({"": one.got}, {"": one.expected}))
 
 
 def _gold(row: Conversation) -> str:

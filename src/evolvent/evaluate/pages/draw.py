@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -21,6 +22,7 @@ from evolvent.evaluate.pages.tree import tree
 _PICTURE_MAX = 16_000_000
 _IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg"}
 _STYLES = (0, 1, 4, 2, 3, 5)
+_SHADES = 5
 
 
 def draw(blocks: Sequence[Any], folder: Path) -> str:
@@ -116,8 +118,10 @@ def _text(block: b.Text) -> str:
 
 
 def _table(block: b.Table) -> str:
+    if block.shaded:
+        return _shaded(block)
     if block.meter is None or not 0 <= block.meter < len(block.columns):
-        return table(block.columns, block.rows, left=block.left)
+        return table(block.columns, block.rows, left=block.left, marked=block.marked)
     at = block.meter
     most = max([float(row[at] or 0.0) for row in block.rows if isinstance(row[at], int | float)], default=0.0) or 1.0
 
@@ -128,6 +132,31 @@ def _table(block: b.Table) -> str:
         return bar + text("–" if share is None else share)
 
     return table(block.columns, block.rows, left=block.left, name=block.title or "table", cell=cell)
+
+
+def _shaded(block: b.Table) -> str:
+    """A table of counts as a map; what stands in the row and the column of one name is bold."""
+    lines = ""
+    for name, *cells in block.rows:
+        whole = sum(n for n in cells if isinstance(n, int)) or 1
+        shown = [(column, n if isinstance(n, int) else 0) for column, n in zip(block.columns[1:], cells, strict=True)]
+        lines += f'<tr><th scope="row" class="first">{_breaking(name)}</th>' + "".join(
+            f'<td class="n shade{math.ceil(_SHADES * max(n, 0) / whole)}">'
+            + (f"<b>{n}</b>" if n and column == name else f"{n or '·'}")
+            + "</td>"
+            for column, n in shown
+        )
+        lines += "</tr>"
+    first, *others = block.columns
+    cells = "".join(f'<th scope="col" class="n">{_breaking(name)}</th>' for name in others)
+    head = f'<th class="first">{text(first)}</th>{cells}'
+    whole = f'<table class="shaded"><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>'
+    return scroll(whole, block.title or first)
+
+
+def _breaking(name: object) -> str:
+    """A name that may go on in the next line behind its underscores and dots."""
+    return text(name).replace("_", "_<wbr>").replace(".", ".<wbr>")
 
 
 def _notes(block: b.Notes) -> str:

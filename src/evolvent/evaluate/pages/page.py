@@ -85,17 +85,22 @@ def table(
     *,
     left: Sequence[int] = (0,),
     name: str = "table",
+    marked: Sequence[int] = (),
     cell: Callable[[int, object], str] = lambda column, value: text(cell_text(value)),
 ) -> str:
-    """A table that scrolls sideways where it must; columns not in ``left`` are numbers; ``cell``: a cell as HTML."""
+    """A table that scrolls sideways where it must; columns not in ``left`` are numbers; ``cell``: a cell as HTML.
+
+    Rows ``marked`` stand out.
+    """
     if not rows:
         return ""
     kind = ["first" if c in left else "n" for c in range(len(columns))]
     head = "".join(f'<th class="{k}">{text(column)}</th>' for k, column in zip(kind, columns, strict=True))
     lines = ""
-    for row in rows:
+    for i, row in enumerate(rows):
         cells = "".join(f'<td class="{k}">{cell(c, v)}</td>' for c, (k, v) in enumerate(zip(kind, row, strict=True)))
-        lines += f"<tr>{cells}</tr>"
+        kind_of_row = ' class="marked"' if i in marked else ""
+        lines += f"<tr{kind_of_row}>{cells}</tr>"
     return scroll(f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>", name)
 
 

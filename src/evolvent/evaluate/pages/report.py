@@ -15,7 +15,17 @@ from evolvent.evaluate.pages.draw import draw
 from evolvent.evaluate.pages.page import fold, page, section, table, text
 from evolvent.evaluate.verdict import Verdict, of_run, seeds_of
 
-_FILES = ("config.json", "metrics.jsonl", "episodes.jsonl", "summary.json", "credit.json", "credit.html", "trees.jsonl")
+_FILES = (
+    "config.json",
+    "metrics.jsonl",
+    "episodes.jsonl",
+    "summary.json",
+    "credit.json",
+    "credit.html",
+    "trees.jsonl",
+    "heldout_before.jsonl",
+    "heldout_after.jsonl",
+)
 _ARXIV = re.compile(r"arXiv[ :](\d{4}\.\d{4,5})")
 
 

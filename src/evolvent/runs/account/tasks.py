@@ -20,7 +20,6 @@ from evolvent.evaluate.blocks import (
     Line,
     Number,
     Outcomes,
-    Pair,
     Section,
     Table,
     Text,
@@ -41,25 +40,49 @@ PHASES = {
 
 @dataclass(frozen=True)
 class Seen:
-    """What a recorded episode says for the list of tasks."""
+    """What a recorded episode says for the list of tasks.
+
+    Attributes:
+        question: its first observation.
+        judged: of each action that called functions, the verdict (``formulas.call_match.judgement``).
+        asked: all observations; only where there is such a verdict.
+        words: what the environment said of the last action.
+        cut: the last action was cut off by its length.
+    """
 
     question: str = ""
     actions: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
+    judged: tuple[Any, ...] = ()
+    asked: tuple[str, ...] = ()
+    words: str = ""
+    cut: bool = False
 
 
 def seen(records: Iterable[Mapping[str, Any]]) -> dict[int, Seen]:
     """Of each recorded episode, by its step: the question, what was done, and the memories in sight."""
-    out: dict[int, Seen] = {}
-    for record in records:
-        nodes: list[Mapping[str, Any]] = record.get("nodes", [])
-        asked = [str(node["text"]) for node in nodes if node["kind"] == "observation"]
-        recalls = [node for node in nodes if node["kind"] == "recall"]
-        actions = tuple(str(node["text"]) for node in nodes if node["kind"] == "action")
-        of = [tuple(dict.fromkeys(str(i) for n in recalls for i in n.get(name, ()))) for name in ("shown", "omitted")]
-        out[int(record["step"])] = Seen(asked[0] if asked else "", actions, of[0], of[1])
-    return out
+    return {int(record["step"]): seen_in(record) for record in records}
+
+
+def seen_in(record: Mapping[str, Any]) -> Seen:
+    """The same of one episode."""
+    nodes: list[Mapping[str, Any]] = record.get("nodes", [])
+    meta: Mapping[str, Any] = record.get("meta") or {}
+    asked = tuple(str(node["text"]) for node in nodes if node["kind"] == "observation")
+    recalls = [node for node in nodes if node["kind"] == "recall"]
+    acts = [node for node in nodes if node["kind"] == "action"]
+    of = [tuple(dict.fromkeys(str(i) for n in recalls for i in n.get(name, ()))) for name in ("shown", "omitted")]
+    judged = tuple(meta["judged"]) if isinstance(meta.get("judged"), list) else ()
+    return Seen(
+        asked[0] if asked else "",
+        tuple(str(node["text"]) for node in acts),
+        *of,
+        judged=judged,
+        asked=asked if judged else (),
+        words=str(meta.get("words") or ""),
+        cut=bool(acts) and acts[-1].get("finish") == "length",
+    )
 
 
 # ------------------------------------------------------------------------------------------------ outcomes
@@ -194,19 +217,6 @@ def pass_table(rows: Sequence[Row]) -> list[Block]:
         lines.append((*cells, _mean(members, "shown"), last.get("bank"), last.get("coverage")))
     columns = ("pass", "tasks", "success [95 %]", "first encounters", "repeats", "shown a task", "memories", "coverage")
     return [Table(columns, tuple(lines), left=(), said=True)] if lines else []
-
-
-def example(rows: Sequence[Row], attempts: Mapping[int, Seen]) -> list[Block]:
-    """One held-out task that was wrong before learning and right after it, with what was done both times."""
-    groups = series.phases(rows)
-    wrong = {row["task"]: row for row in groups.get("before", []) if not row["success"]}
-    for row in groups.get("after", []):
-        if row["success"] and row["task"] in wrong:
-            (_, question, before, _), (_, _, after, _) = (_attempt(one, attempts) for one in (wrong[row["task"]], row))
-            if before and after:
-                names = ("before learning, wrong", "after it, right")
-                return [Section("One task, before and after", (Text((question,)), Pair(names, (before, after))))]
-    return []
 
 
 def every_task(rows: Sequence[Row], attempts: Mapping[int, Seen]) -> list[Block]:

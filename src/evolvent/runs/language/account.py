@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Block, Credit, Curve, Hint, Page, Text, Tree
 from evolvent.evaluate.live import interval
-from evolvent.runs.account import memories, samples, trees, updates
+from evolvent.runs.account import calls, changed, memories, samples, series, trees, updates
+from evolvent.runs.account.tasks import Seen
 from evolvent.runs.account.updates import PART_LABELS, Row, Updates, section, success_interval
 
 _HEALTH = {
@@ -56,12 +57,14 @@ def account(folder: RunFolder) -> Page:
     others = [n for n in run.reported() if n != "success_mean" and n not in _HEALTH]  # rewards of several kinds
     learned = [name for name in run.learned() if name not in _HEALTH]
     drawn = _first_and_last(trees.read(folder.path))
-    judged = _judged(summary, run)
+    judged, heldout = _judged(summary, run), changed.read(folder.path)
     named = {"sampled": "answers sampled", "chance": "random play"}
     body: list[Block] = [
         judged.headline,
         *judged.comparisons,
         *_success(summary, run),
+        *changed.example(*heldout),
+        *calls.blocks(_called(*heldout)),
         *updates.pictures(run, trained="training, sampled", judged_as="held-out tasks, greedy", chance="random play"),
         *_losses(run, rows),
         *_warnings(run),
@@ -156,6 +159,11 @@ def _losses(run: Updates, rows: Sequence[Row]) -> list[Block]:
     if run.evaluations:  # a comparison of runs draws what they earn
         lines = [replace(line, role="") for line in lines]
     return [Curve("Loss of examples", tuple(line for line in lines if line.x), run.unit, "loss, nats a token")]
+
+
+def _called(rows: list[series.Row], attempts: Mapping[int, Seen]) -> dict[str, list[Seen]]:
+    """Attempts at the held-out tasks before learning and after it."""
+    return {when: [attempts[row["step"]] for row in rows if row["phase"] == when] for when in ("before", "after")}
 
 
 # ------------------------------------------------------------------------------------------------ warnings, time

@@ -21,6 +21,7 @@ from evolvent.play.attempt import play
 from evolvent.play.renderers import renderer
 from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import Player
+from evolvent.runs.account import changed
 from evolvent.runs.copies import Played, PlayerOf
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
@@ -279,17 +280,17 @@ class LanguageRun:
         self.judge()
         if not self.heldout:
             return {}
-        result = self.attempt_heldout("greedy")
+        result = self.attempt_heldout("greedy", keep="after" if self.update else "before")
         self.folder.log(self.attempts, phase="eval", **result)
         self.shell.signs({"phase": "eval", **result})
         self.live.note(f"held-out tasks after update {self.update}: {described(result)}")
         return result
 
-    def attempt_heldout(self, how: str, attempts: int = 0) -> dict[str, Any]:
+    def attempt_heldout(self, how: str, attempts: int = 0, *, keep: str = "") -> dict[str, Any]:
         """Attempts at the held-out tasks; see ``evaluation.summarise``, and ``passed`` where ``attempts`` are given.
 
         ``greedy``: one at each; ``sampled``: so many ``attempts`` at each, by default several where there are fewer
-        than ``eval_tasks``.
+        than ``eval_tasks``. ``keep`` them in the folder as those "before" learning or "after" it.
         """
         from evolvent.models.language.acting import Acting
 
@@ -300,6 +301,8 @@ class LanguageRun:
         played = self._play(jobs, acting, partial(self.attempt, learns=False))
         played.check(f"at held-out tasks of {self.config.env}")
         broken = [task for task, _ in played.broken]
+        if keep:
+            changed.write(self.folder.path, keep, played.episodes)
         result = summarise(played.episodes, broken, self.env.reward_range[0])
         return result | (passed(played.episodes, broken, attempts) if attempts else {})
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Block, Headline, Hint, Page
 from evolvent.evaluate.live import count
-from evolvent.runs.account import memories, series, tasks, updates
+from evolvent.runs.account import calls, changed, memories, series, tasks, updates
 from evolvent.runs.account.series import Row
 from evolvent.runs.account.updates import facts, section
 
@@ -28,10 +29,11 @@ def account(folder: RunFolder) -> Page:
     seen = tasks.seen(folder.read_episodes())
     body: list[Block] = [
         *([Headline((score, *beside))] if score and summary else []),
-        *tasks.example(attempts, seen),
+        *changed.example(attempts, seen),
         *tasks.comparisons(attempts),
         tasks.outcomes(tasks.final(attempts)),
         *tasks.pictures(attempts),
+        *calls.blocks(_judged(attempts, seen)),
         *section("Phases", tasks.phase_table(attempts)),
         *section("Passes over the tasks", tasks.pass_table(attempts)),
         *tasks.broken(rows),
@@ -42,6 +44,14 @@ def account(folder: RunFolder) -> Page:
     shown = facts(manifest, summary, count(len(attempts), "attempt"))
     title = f"{manifest.get('env') or 'Tasks'} without a memory" if _control(manifest) else updates.title(manifest)
     return Page("", tuple(body), score, shown, hint=_hint(manifest, summary), reading=_READING, title=title)
+
+
+def _judged(attempts: list[Row], seen: Mapping[int, tasks.Seen]) -> dict[str, list[tasks.Seen]]:
+    """Attempts before learning and after it; where nothing is held out, those without memory and the last pass."""
+    groups = series.phases(attempts)
+    before = groups.get("before") or groups.get("control", [])
+    named = {"before": before, "after": tasks.final(attempts)}
+    return {name: [seen[step] for row in rows if (step := int(row["step"])) in seen] for name, rows in named.items()}
 
 
 def _control(manifest: Row) -> bool:

@@ -9,11 +9,13 @@ import numpy as np
 
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Block, Curve, Hint, Line, Page, Pictures, Shares, Table, Text
+from evolvent.evaluate.live import percent
 from evolvent.runs.account import updates
 from evolvent.runs.account.updates import Row, Updates, section
 
 _COLOURS = (0, 2, 3, 4, 5)  # as many agents get a curve of their own; grey is the level of equal shares
-_BEHAVIOUR = "behaviour.png"
+PICTURES = "behaviour_random.png", "behaviour.png"
+"""Frames of an attempt with random actions, and of one from the same start after training."""
 _READING = (
     "Scores are mean returns of whole attempts of the frozen team with a 95 % bootstrap interval over attempts. "
     "Points are single updates; the line through them is a mean over neighbours on both sides: nothing is shifted."
@@ -39,8 +41,8 @@ def account(folder: RunFolder) -> Page:
     body: list[Block] = [
         judged.headline,
         *judged.comparisons,
+        *section("Attempts before and after", _attempts(folder, summary, run)),
         *updates.pictures(run, **trained),
-        *section("What it does", _behaviour(folder)),
         *section("Who earned the advantage", _credit(run, agents)),
         *section("Learning in numbers", updates.small(run, run.learned())),
         *section("What the environment tells", updates.small(run, named)),
@@ -71,11 +73,33 @@ def _agents(summary: Row, run: Updates) -> list[str]:
     return named or [f"agent {i}" for i in range(count)]
 
 
+def _attempts(folder: RunFolder, summary: Row, run: Updates) -> list[Block]:
+    """Every judged attempt by its return: with random actions, and of the team as it ended."""
+    last = summary.get("greedy") or (run.evaluations[-1] if run.evaluations else {})
+    before, after = ([float(x) for x in (row or {}).get("returns") or ()] for row in (run.chance, last))
+    if not before or not after:
+        return _behaviour(folder)
+    won = np.sign(np.subtract.outer(after, before)).mean() / 2 + 0.5  # a tie is half a win
+    said = f"An attempt after learning earned more than one with random actions in {percent(float(won))} of all pairs."
+    names = (("worst attempt", 0.0), ("middle one", 0.5), ("best attempt", 1.0))
+    rows = tuple((name, *(float(np.quantile(some, q)) for some in (before, after))) for name, q in names)
+    lines = tuple(
+        Line(name, tuple(np.linspace(0, 100, len(some)).tolist()), tuple(some), style=style, mark="line")
+        for name, some, style in (("random actions", before, 1), ("after learning", after, 0))
+    )
+    ticks = ((0.0, "worst"), (50.0, "middle"), (100.0, "best"))
+    drawn = Curve("Returns of all attempts", lines, "attempts by their return", "return", ticks=ticks)
+    table = Table(("return", "random actions", "after learning"), rows)
+    return [Text((said,)), table, *_behaviour(folder), drawn]
+
+
 def _behaviour(folder: RunFolder) -> list[Block]:
-    if not (folder.path / _BEHAVIOUR).exists():
-        return []
-    caption = "One greedy attempt after training, from left to right and top to bottom."
-    return [Pictures((_BEHAVIOUR,), ("frames of one attempt",), caption=caption)]
+    told = ("With random actions", "After learning, greedily, from the same start")
+    found = [(name, said) for name, said in zip(PICTURES, told, strict=True) if (folder.path / name).exists()]
+    return [
+        Pictures((name,), (f"frames of one attempt: {said}",), caption=f"{said}; from left to right and top to bottom.")
+        for name, said in found
+    ]
 
 
 # ------------------------------------------------------------------------------------------------ credit

@@ -126,9 +126,13 @@ def baselines(team: TeamSpec) -> dict[str, Act]:
 
 
 def summarise(columns: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Mean return with a 95 % bootstrap interval over attempts; ``length_mean``, ``success_mean``, … beside it."""
+    """Mean return with a 95 % bootstrap interval over attempts, and all ``returns`` in order of size; ``length_mean``,
+    ``success_mean``, … beside it.
+    """
     returns = columns["return"]
     low, high = stratified_bootstrap([returns.tolist()], np.mean) if len(returns) > 1 else (returns[0], returns[0])
     rest = {name: x for name, x in columns.items() if name != "return" and not np.isnan(x).all()}
     others = {f"{name}_mean": float(np.nanmean(x)) for name, x in rest.items()}
-    return {"value": float(returns.mean()), "ci95": [float(low), float(high)], "n": len(returns), **others}
+    sorted_ = [round(float(one), 6) for one in np.sort(returns)]
+    ends = [float(low), float(high)]
+    return {"value": float(returns.mean()), "ci95": ends, "n": len(returns), **others, "returns": sorted_}

@@ -46,6 +46,7 @@ from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
 from evolvent.runs.shell import Shell, device, threads
 from evolvent.runs.sources import pinned
+from evolvent.runs.team.account import PICTURES
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.config import TeamConfig
 from evolvent.runs.team.course import Course
@@ -213,8 +214,11 @@ class TeamRun:
             "seconds": rows[-1]["t"],
         }
         self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
-        self.live.status("one more attempt, for a picture of what it does")
-        self._film()
+        self.live.status("two more attempts, for pictures of what random actions and the team do")
+        chance = TeamPlayer(self.views, baselines(self.env.team)["random"])
+        for name, player in ((PICTURES[0], chance), (PICTURES[1], self._player)):
+            if not self._film(player, name):
+                break
         return summary
 
     # ---------------------------------------------------------------------------------------------- inside
@@ -227,21 +231,22 @@ class TeamRun:
     ) -> dict[str, np.ndarray]:
         return play_copies(player, how, self.config, self._spec, self.live, watch)
 
-    def _film(self) -> None:
-        assert self._player is not None
+    def _film(self, player: TeamPlayer, name: str) -> bool:
+        """Draw an attempt, always from the same start; whether that was possible."""
         env = envs.load_team(self._spec, 1, step_s=self.config.plan.step_s)
         try:
             seed = seed_tree(self.config.seed, "film")
-            frames = self._player.film(env, generator=generator_of(self.config, "film"), seed=seed)
+            frames = player.film(env, generator=generator_of(self.config, "film"), seed=seed)
         except EnvError as error:
             self.live.note(f"no picture of what it does: {error}")
-            return
+            return False
         finally:
             env.close()
         if not frames:
             self.live.note("no picture of what it does: the environment does not draw here")
         else:
-            (self.folder.path / "behaviour.png").write_bytes(png.encode(png.sheet(frames)))
+            (self.folder.path / name).write_bytes(png.encode(png.sheet(frames)))
+        return bool(frames)
 
     def _restart(self) -> None:
         standing, self._standing = self._standing, {}
