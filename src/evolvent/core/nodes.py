@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 KINDS = ("observation", "action", "tool", "recall", "component")
 FINISH = ("", "stop", "length")
 """How a completion ended; empty = not known."""
-USAGE = ("prompt", "cached", "sampled", "seconds", "price")
-"""What a decision takes: tokens of the prompt, those of them that were cached, sampled tokens, seconds, money."""
+USAGE = ("prompt", "cached", "completion", "seconds", "cost_usd")
+"""What a decision takes: tokens of the prompt, how many were cached, tokens of the answer, seconds, dollars."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,15 +144,16 @@ class Recording(Record):
 
         Args:
             node: index that ``act`` returned.
-            usage: ``prompt``, ``cached`` (of the prompt) and ``sampled`` tokens, ``seconds``, ``price``.
+            usage: tokens of ``prompt``, ``cached`` (of the prompt) and ``completion``, ``seconds``, ``cost_usd``.
         """
-        step = self._step_of(node, "price")
+        step = self._step_of(node, "account for")
         known = {name: finite(value, "Episode.spend") for name, value in usage.items() if value is not None}
         if not set(usage) <= set(USAGE) or min(known.values(), default=0.0) < 0:
             raise BadInput(
                 "not what a decision takes", got=usage, expected=f"{USAGE}, at least 0", where="Episode.spend"
             )
-        self._data.setdefault(self._step_node[step], {})["usage"] = known
+        if known:
+            self._data.setdefault(self._step_node[step], {})["usage"] = known
 
     def add_reward(self, value: float, node: int | None = None) -> None:
         """Add to the reward of the decision at ``node`` (default: the last decision); allowed after ``end`` too."""

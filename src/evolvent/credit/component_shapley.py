@@ -50,7 +50,7 @@ class Config:
     index: Literal["shapley", "banzhaf", "leave_one_out", "first_in"] = "shapley"
     """Shapley values sum to the gain; Banzhaf values are what the released scripts compute; what is lost without a
     component; what it adds alone."""
-    of: Literal["reward", "prompt", "cached", "sampled", "seconds", "price"] = "reward"
+    of: Literal["reward", "prompt", "cached", "completion", "seconds", "cost_usd"] = "reward"
     """What is shared out: the return, or what the decisions took (``core.nodes.USAGE``)."""
     reference: Mapping[str, str] = field(default_factory=dict[str, str])
     """Implementation that stands for absence, by component; empty = components are absent where they did not run."""

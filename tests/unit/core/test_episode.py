@@ -222,10 +222,10 @@ def test_usage_is_known_of_all_decisions_or_not_at_all():
     ep = Episode("t")
     first = ep.act("a")
     ep.act("b")
-    ep.spend(prompt=30, cached=0, sampled=2, seconds=0.5, price=None)
-    assert ep.usage == dict.fromkeys(("prompt", "cached", "sampled", "seconds", "price"))
-    ep.spend(first, prompt=10, sampled=3)
-    assert ep.usage == {"prompt": 40, "cached": None, "sampled": 5, "seconds": None, "price": None}
+    ep.spend(prompt=30, cached=0, completion=2, seconds=0.5, cost_usd=None)
+    assert ep.usage == dict.fromkeys(("prompt", "cached", "completion", "seconds", "cost_usd"))
+    ep.spend(first, prompt=10, completion=3)
+    assert ep.usage == {"prompt": 40, "cached": None, "completion": 5, "seconds": None, "cost_usd": None}
     for wrong in ({"prompt": -1}, {"watts": 1}, {"seconds": float("nan")}):
         with pytest.raises(BadInput):
             ep.spend(first, **wrong)

@@ -186,7 +186,7 @@ def replaced(strong, reward, *, tokens=None):
     for name in ("planner", "critic", "actor"):
         ep.component(name, implementation="large" if name in strong else "small")
         ep.act("x")
-        ep.spend(sampled=tokens, prompt=None)
+        ep.spend(completion=tokens, prompt=None)
     ep.add_reward(reward)
     ep.end(terminated=True)
     return ep
@@ -221,7 +221,7 @@ def test_orders_that_ran_are_enough_where_it_is_said():
 
 def test_what_decisions_took_is_shared_out_like_a_reward():
     runs = [replaced(strong, 0.0, tokens=10 * (1 + len(strong))) for strong in ({}, {"planner"})]
-    config = component_shapley.Config(of="sampled", reference=REFERENCE)
+    config = component_shapley.Config(of="completion", reference=REFERENCE)
     assert component_shapley.assign(runs, config).values("component") == pytest.approx([0, 0, 0, 30, 0, 0])
     with pytest.raises(BadInput, match="not every decision says its prompt"):
         component_shapley.assign(runs, replace(config, of="prompt"))
