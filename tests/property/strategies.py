@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from evolvent.core.episode import Episode
+from evolvent.core.nodes import USAGE
 from evolvent.core.reward_kinds import keep_reward
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -39,6 +40,8 @@ def add_node(draw, ep: Episode, parent) -> None:
                 finish=draw(st.sampled_from(["", "stop", "length"])),
                 parent=parent,
             )
+            if draw(st.booleans()):
+                ep.spend(**draw(st.dictionaries(st.sampled_from(USAGE), st.none() | st.floats(0, 1e6))))
         case "tool":
             arguments = draw(st.dictionaries(text, json_values, max_size=2))
             outcome = draw(st.sampled_from(["", "ok", "raised"]))
@@ -51,7 +54,7 @@ def add_node(draw, ep: Episode, parent) -> None:
             fate = {"omitted": ids[cut:gone], "dropped": ids[gone:]}
             ep.recall(draw(text), ids[:cut], **fate, propensity=odds, parent=parent)
         case "component":
-            ep.component(draw(names), parent=parent)
+            ep.component(draw(names), implementation=draw(names), parent=parent)
 
 
 def close(draw, ep: Episode) -> None:

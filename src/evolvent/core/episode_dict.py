@@ -1,7 +1,8 @@
 """An ``Episode`` as strict JSON types, and back; ``core.codec`` puts them into files.
 
-Schema 2. What is not known is left out: ``finish`` and ``turn`` of a decision, ``outcome`` of a tool's call, ``stop``,
-``answer``, ``choices`` and ``final_value`` of an end. Schema 1 kept these under keys of ``meta``; it is read as well.
+Schema 2. What is not known is left out: ``finish``, ``turn`` and ``usage`` of a decision, ``outcome`` of a tool's call,
+``implementation`` of a component, ``stop``, ``answer``, ``choices`` and ``final_value`` of an end. Schema 1 kept some
+of these under keys of ``meta``; it is read as well.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def add_node(ep: Recording, row: Mapping[str, Any], tokens: Mapping[str, Any]) -
     kind, text, who, parent = row["kind"], row["text"], row["agent"], row["parent"]
     if kind == "action":
         ep.turn = row.get("turn")
-        return ep.act(
+        node = ep.act(
             text,
             agent=who,
             token_ids=tokens.get("token_ids", ()),
@@ -135,6 +136,9 @@ def add_node(ep: Recording, row: Mapping[str, Any], tokens: Mapping[str, Any]) -
             finish=row.get("finish", ""),
             parent=parent,
         )
+        if "usage" in row:
+            ep.spend(node, **row["usage"])
+        return node
     if kind == "tool":
         return ep.tool(row["name"], row["arguments"], text, outcome=row.get("outcome", ""), agent=who, parent=parent)
     if kind == "recall":
@@ -143,7 +147,7 @@ def add_node(ep: Recording, row: Mapping[str, Any], tokens: Mapping[str, Any]) -
     if kind == "observation":
         return ep.observe(text, agent=who, token_ids=tokens.get("token_ids", ()), parent=parent)
     if kind == "component":
-        return ep.component(text, agent=who, parent=parent)
+        return ep.component(text, implementation=row.get("implementation", ""), agent=who, parent=parent)
     raise BadInput("unknown kind of node", got=kind, where="Episode.from_dict")
 
 

@@ -9,6 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 KINDS = ("observation", "action", "tool", "recall", "component")
 FINISH = ("", "stop", "length")
 """How a completion ended; empty = not known."""
+USAGE = ("prompt", "cached", "completion", "seconds", "cost_usd")
+"""What a decision takes: tokens of the prompt, how many were cached, tokens of the answer, seconds, dollars."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +18,8 @@ class Node:
     """A view of one node: ``parent`` is -1 at a root, ``step`` the index of the decision (actions only).
 
     ``text`` is the observation, the action, the tool's result, the receipt of the recall or the component's name;
-    ``data`` holds what else a tool call (name, arguments, outcome), a recall (shown, omitted, propensity) or
-    an action that was chosen from a list (choices: the token ids of each) carries.
+    ``data`` holds what else a tool call (name, arguments, outcome), a recall (shown, omitted, propensity), a component
+    (implementation) or an action (usage; choices: the token ids of each action that was allowed) carries.
     """
 
     index: int

@@ -17,7 +17,7 @@ import numpy as np
 from evolvent.core.checks import check_text
 from evolvent.core.context import RunningContext
 from evolvent.core.errors import BadInput
-from evolvent.core.nodes import FINISH, KINDS, End, Fork, MemoryUse, Node, OfEnd
+from evolvent.core.nodes import FINISH, KINDS, USAGE, End, Fork, MemoryUse, Node, OfEnd
 from evolvent.core.strict_json import plain
 
 
@@ -224,6 +224,24 @@ class Record:
     def components(self) -> list[str]:
         """Distinct names of the components that ran, in order of occurrence."""
         return list(dict.fromkeys(text for kind, text in zip(self._kind, self._text, strict=True) if kind == 4))
+
+    @property
+    def implementations(self) -> list[tuple[str, str]]:
+        """Distinct (component, implementation) in order of occurrence; "" where nobody says which it was."""
+        ran = ((node, self._text[node]) for node, kind in enumerate(self._kind) if kind == 4)
+        return list(dict.fromkeys((name, self._data.get(node, {}).get("implementation", "")) for node, name in ran))
+
+    @property
+    def usage_T(self) -> list[Mapping[str, float]]:
+        """What each decision took, by name of ``core.nodes.USAGE``; what is not known is missing."""
+        return [self._data.get(node, {}).get("usage", {}) for node in self._step_node]
+
+    @property
+    def usage(self) -> dict[str, float | None]:
+        """What all decisions took together; ``None`` where it is not known of one of them."""
+        taken = self.usage_T
+        whole = {name: [one[name] for one in taken if name in one] for name in USAGE}
+        return {name: math.fsum(each) if len(each) == len(taken) else None for name, each in whole.items()}
 
     @property
     def nodes(self) -> Iterator[Node]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from evolvent.core.checks import check_text, choices_of, finite, tokens
 from evolvent.core.errors import BadInput
-from evolvent.core.nodes import FINISH, KINDS, End, Fork
+from evolvent.core.nodes import FINISH, KINDS, USAGE, End, Fork
 from evolvent.core.record import Record
 from evolvent.core.strict_json import plain
 
@@ -128,17 +128,36 @@ class Recording(Record):
             self._data[node]["dropped"] = list(dropped)
         return node
 
-    def component(self, name: str, *, agent: str = "agent", parent: int | None = None) -> int:
-        """A part of the workflow that ran (a stage, a channel, a training example)."""
-        return self._node(4, name, agent, parent)
+    def component(self, name: str, *, implementation: str = "", agent: str = "agent", parent: int | None = None) -> int:
+        """A part of the workflow that ran (a stage, a channel, a training example).
+
+        ``implementation`` says which of several that can stand in this place it was: a model, a prompt, a function.
+        """
+        check_text(implementation, "implementation")
+        node = self._node(4, name, agent, parent)
+        if implementation:
+            self._data[node] = {"implementation": implementation}
+        return node
+
+    def spend(self, node: int | None = None, **usage: float | None) -> None:
+        """What the decision at ``node`` (default: the last one) took; ``None`` = not known, which is not 0.
+
+        Args:
+            node: index that ``act`` returned.
+            usage: tokens of ``prompt``, ``cached`` (of the prompt) and ``completion``, ``seconds``, ``cost_usd``.
+        """
+        step = self._step_of(node, "account for")
+        known = {name: finite(value, "Episode.spend") for name, value in usage.items() if value is not None}
+        if not set(usage) <= set(USAGE) or min(known.values(), default=0.0) < 0:
+            raise BadInput(
+                "not what a decision takes", got=usage, expected=f"{USAGE}, at least 0", where="Episode.spend"
+            )
+        if known:
+            self._data.setdefault(self._step_node[step], {})["usage"] = known
 
     def add_reward(self, value: float, node: int | None = None) -> None:
         """Add to the reward of the decision at ``node`` (default: the last decision); allowed after ``end`` too."""
-        if not self._step_node:
-            raise BadInput("no decision to reward", where=f"Episode {self.id}", do="call act() first")
-        step = self.n_steps - 1 if node is None else bisect_left(self._step_node, node)
-        if step >= self.n_steps or (node is not None and self._step_node[step] != node):
-            raise BadInput("node is not a decision", got=node, expected="an index that act() returned", where=self.id)
+        step = self._step_of(node, "reward")
         self._reward[step] = finite(self._reward[step] + value, "Episode.add_reward")
 
     def note(self, name: str, values: ArrayLike) -> None:
@@ -204,6 +223,15 @@ class Recording(Record):
         self.ends.append(End())
         self.forks.append(Fork(of=of, after=after, seed=seed))
         self.ended = False
+
+    def _step_of(self, node: int | None, what: str) -> int:
+        """The decision at ``node``, by default the last one."""
+        if not self._step_node:
+            raise BadInput(f"no decision to {what}", where=f"Episode {self.id}", do="call act() first")
+        step = self.n_steps - 1 if node is None else bisect_left(self._step_node, node)
+        if step >= self.n_steps or (node is not None and self._step_node[step] != node):
+            raise BadInput("node is not a decision", got=node, expected="an index that act() returned", where=self.id)
+        return step
 
     def _node(self, kind: int, text: str, agent: str, parent: int | None) -> int:
         if self.ended:

@@ -50,7 +50,7 @@ def play(
     """
     env = settings.world(env)
     turn = env.reset(task, task.seed if world is None else world)
-    record = Recorder(env, task, turn, seed=seed, group=group)
+    record = Recorder(env, task, turn, seed=seed, group=group, accounts=settings.accounts)
     episode, team = record.episode, settings.team.speaking
     sight, stop = Sight(env, settings, episode, recalls=experience is not None), ""
     while not turn.done:
@@ -69,7 +69,7 @@ def play(
             if experience and acts:
                 action, answer = experience.choose(turn, answer, draws, episode)
             said[member.name] = action
-            record.decision(member.name, action, answer, choices)
+            record.decision(member, action, answer, choices)
             sight.said(answer)
         if stop:
             if experience:

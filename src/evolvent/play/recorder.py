@@ -12,6 +12,7 @@ from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Completion, Env, Prompt, Task, Turn
 from evolvent.core.reward_kinds import keep_reward
 from evolvent.core.strict_json import plain
+from evolvent.play.workflow import Member
 
 _WORDS = 300  # characters kept of what a world says to an action
 
@@ -26,21 +27,32 @@ class Recorder:
     ``info["judged"]`` (``formulas.call_match.judgement``).
     """
 
-    def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str) -> None:
-        self.env, self.actions = env, list[str]()
+    def __init__(self, env: Env, task: Task, turn: Turn, *, seed: int, group: str, accounts: bool = False) -> None:
+        self.env, self.actions, self._accounts = env, list[str](), accounts
         self.episode = Episode(task.id, env=env.name, seed=seed, group=group, meta={"kind": task.kind})
         self._answer: str | None = None
         self._notes: list[tuple[int, Mapping[str, np.ndarray]]] = []
         self._paid: list[tuple[int, Mapping[str, Any]]] = []
         self._call(turn, "agent")
 
-    def decision(self, agent: str, text: str, answer: Completion, choices: Sequence[Prompt]) -> None:
-        """What an agent said; allowed actions are kept as tokens where there are such."""
+    def decision(self, member: Member, text: str, answer: Completion, choices: Sequence[Prompt]) -> None:
+        """What a member said; allowed actions are kept as tokens where there are such.
+
+        With ``accounts`` its component and what the decision took are recorded, too. What an engine counts as 0 tokens
+        of a prompt it has not counted.
+        """
+        if self._accounts:
+            self.episode.component(member.name, implementation=member.implementation, agent=member.name)
         tokens = [ids for ids in choices if not isinstance(ids, str)] if len(answer.token_ids) else []
         self.episode.turn = len(self.actions)
         self.episode.act(
-            text, agent=agent, token_ids=answer.token_ids, logp=answer.logp, choices=tokens, finish=answer.finish
+            text, agent=member.name, token_ids=answer.token_ids, logp=answer.logp, choices=tokens, finish=answer.finish
         )
+        if self._accounts:
+            told = {"prompt": answer.prompt_tokens, "cached": answer.cached_tokens}
+            told |= {"completion": answer.sampled or len(answer.token_ids)}
+            counted = told if answer.prompt_tokens else {}
+            self.episode.spend(**counted, seconds=answer.seconds or None)
         self._notes.append((len(answer.token_ids), answer.notes))
 
     def outcome(self, turn: Turn, action: str, agent: str) -> None:

@@ -67,3 +67,5 @@ class AttemptSettings:
     """Agents also see what was shown and said in earlier turns; always so where the environment is a conversation."""
     world: Callable[[Env], Env] = as_it_is
     """What the agents meet in place of an environment, such as one that asks for better answers."""
+    accounts: bool = False
+    """Record which member ran, in which implementation, and what each decision took: tokens, seconds."""

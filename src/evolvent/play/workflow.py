@@ -25,8 +25,9 @@ PROFILES = {
 class Member:
     """An agent: its name, the agents whose output of this turn it reads, its prompt, and the adapter that it uses.
 
-    ``adapter`` "" is the one of its name; ``None`` is the frozen base. ``label`` is what its answers are called in its
-    prompts; "" = as the environment calls them.
+    ``adapter`` "" is the one of its name; ``None`` is the frozen base; with ``models.served.several`` it is a model of
+    its own, or a function. ``label`` is what its answers are called in its prompts; "" = as the environment calls them.
+    ``kind`` says which of several that can stand in this place it is, such as "strong".
     """
 
     name: str
@@ -34,6 +35,12 @@ class Member:
     profile: str = ""
     adapter: str | None = ""
     label: str = ""
+    kind: str = ""
+
+    @property
+    def implementation(self) -> str:
+        """What the record says of it: its kind, or else whose weights it has."""
+        return self.kind or self.weights or "base"
 
     @property
     def weights(self) -> str | None:

@@ -286,7 +286,8 @@ class _Writer:
                 finish=finish_of(event.finish),
                 parent=parent,
             )
-        about = {"origin": event.origin, "retries": turn.retries, "error": event.error, "usage": usage_of(event.usage)}
+            episode.spend(turn.node, **usage_of(event.usage))
+        about: dict[str, Any] = {"origin": event.origin, "retries": turn.retries, "error": event.error}
         about |= {"reasoning": "" if self.options.reasoning else event.reasoning, "scores": dict(event.scores)}
         about |= {"said": event.text if event.calls else "", "calls": [call.id for call in event.calls]}
         self._note(turn.node, {**about, **event.extra})

@@ -321,7 +321,7 @@ def usage_of(record: Any) -> dict[str, float]:
     found: dict[str, float] = {}
     for theirs, ours in USAGE.items():
         value = number(mapping(record).get(theirs))
-        if value is not None:
+        if value is not None and value >= 0:
             found.setdefault(ours, value)
     return found
 

@@ -216,3 +216,18 @@ def test_choices_and_notes_are_checked():
     ep.note("value", [0.5, 1.0])
     assert ep.choices(0) == [[1, 2], [3]]
     assert ep.notes["value"].tolist() == [0.5, 1.0]
+
+
+def test_usage_is_known_of_all_decisions_or_not_at_all():
+    ep = Episode("t")
+    first = ep.act("a")
+    ep.act("b")
+    ep.spend(prompt=30, cached=0, completion=2, seconds=0.5, cost_usd=None)
+    assert ep.usage == dict.fromkeys(("prompt", "cached", "completion", "seconds", "cost_usd"))
+    ep.spend(first, prompt=10, completion=3)
+    assert ep.usage == {"prompt": 40, "cached": None, "completion": 5, "seconds": None, "cost_usd": None}
+    for wrong in ({"prompt": -1}, {"watts": 1}, {"seconds": float("nan")}):
+        with pytest.raises(BadInput):
+            ep.spend(first, **wrong)
+    with pytest.raises(BadInput, match="not a decision"):
+        ep.spend(7, prompt=1)

@@ -1,5 +1,7 @@
 """Memory and component rules: they add up, agree with one another where they must, and separate what shares credit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -176,3 +178,62 @@ def test_a_missing_coalition_is_an_error_not_a_zero():
     episodes = [episode(v, [], components=list(names), id=names) for names, v in SLOTS.items() if names != "ra"]
     with pytest.raises(BadInput, match="never measured"):
         component_shapley.assign(episodes)
+
+
+def replaced(strong, reward, *, tokens=None):
+    """A run of three slots that always run; those in ``strong`` run in the implementation under test."""
+    ep = Episode("t")
+    for name in ("planner", "critic", "actor"):
+        ep.component(name, implementation="large" if name in strong else "small")
+        ep.act("x")
+        ep.spend(completion=tokens, prompt=None)
+    ep.add_reward(reward)
+    ep.end(terminated=True)
+    return ep
+
+
+PLACES = {"p": "planner", "c": "critic", "a": "actor"}
+REFERENCE = dict.fromkeys(PLACES.values(), "small")
+GLOVE = {"": 0, "p": 0, "c": 0, "a": 0, "pc": 1, "pa": 1, "ca": 0, "pca": 1}
+
+
+def glove(*strong):
+    return [replaced({PLACES[x] for x in s}, GLOVE[s]) for s in strong]
+
+
+def test_replaced_components_always_run_and_are_credited_where_they_were_replaced():
+    for index, worth in (("shapley", [2 / 3, 1 / 6, 1 / 6]), ("banzhaf", [3 / 4, 1 / 4, 1 / 4])):
+        config = component_shapley.Config(index=index, reference=REFERENCE)
+        values = component_shapley.assign(glove(*GLOVE), config).values("component").reshape(-1, 3)
+        for row, strong in zip(values, GLOVE, strict=True):
+            assert row == pytest.approx([w * (name in strong) for name, w in zip("pca", worth, strict=True)])
+
+
+def test_orders_that_ran_are_enough_where_it_is_said():
+    runs = glove("", "p", "pc", "a", "ca", "pca")  # the order p, c, a and its reverse
+    with pytest.raises(BadInput, match="never measured"):
+        component_shapley.assign(runs, component_shapley.Config(reference=REFERENCE))
+    config = component_shapley.Config(reference=REFERENCE, missing="orders")
+    assert component_shapley.assign(runs, config).values("component")[-3:] == pytest.approx([0.5, 0.5, 0.0])
+    with pytest.raises(BadInput, match="needs all coalitions"):
+        component_shapley.assign(runs, replace(config, index="banzhaf"))
+
+
+def test_what_decisions_took_is_shared_out_like_a_reward():
+    runs = [replaced(strong, 0.0, tokens=10 * (1 + len(strong))) for strong in ({}, {"planner"})]
+    config = component_shapley.Config(of="completion", reference=REFERENCE)
+    assert component_shapley.assign(runs, config).values("component") == pytest.approx([0, 0, 0, 30, 0, 0])
+    with pytest.raises(BadInput, match="not every decision says its prompt"):
+        component_shapley.assign(runs, replace(config, of="prompt"))
+
+
+def test_a_slot_runs_in_one_implementation_that_has_a_reference():
+    with pytest.raises(BadInput, match="without a reference"):
+        component_shapley.assign(glove("p"), component_shapley.Config(reference={"planner": "small"}))
+    twice = Episode("t")
+    for implementation in ("small", "large"):
+        twice.component("planner", implementation=implementation)
+    twice.act("x")
+    twice.end(terminated=True)
+    with pytest.raises(BadInput, match="two implementations"):
+        component_shapley.assign([twice], component_shapley.Config(reference=REFERENCE))

@@ -9,9 +9,14 @@ import pytest
 from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Request, Task, Turn
 from evolvent.core.reward_kinds import reward_kinds, reward_total, rewards_of
+from evolvent.models.served.acting import Served
+from evolvent.models.served.scripted import Scripted
+from evolvent.models.served.several import Several
 from evolvent.play.attempt import allowed, play
+from evolvent.play.renderers import Text
 from evolvent.play.settings import AttemptSettings, Budget
 from evolvent.play.together import run_players
+from evolvent.play.workflow import Member, Workflow
 
 
 class Countdown:
@@ -238,3 +243,42 @@ def test_a_kind_of_reward_that_comes_now_and_then_is_the_fault_of_the_environmen
     assert isinstance(error, EnvError) and "now and then" in str(error)
     with pytest.raises(BadInput, match="do not fit"):
         run_players([attempt(Reporting(lambda n: {"rewards": {"form": float("nan")}}))], says_what_it_sees)
+
+
+def team_of_models(kind=""):
+    """A planner and a counter, each a model of its own: a function whose tokens nobody counts, and one that counts."""
+
+    def counter(requests):
+        said = [request.prompt.rpartition("N: ")[2][:1] for request in requests]
+        return [Completion(text, np.array([7]), np.array([-0.5]), 30, 10, 0.25) for text in said]
+
+    planner = Served(Scripted(lambda prompt: "look closely"))
+    team = Workflow((Member("planner", kind="by hand"), Member("counter", ("planner",), kind=kind)))
+    return Several({"planner": planner, "counter": counter}), team
+
+
+def test_members_are_models_of_their_own_and_the_record_says_which_ran_and_what_it_took():
+    engine, team = team_of_models("strong")
+    settings = AttemptSettings(Text(), team=team, accounts=True)
+    episode = run_players([play(Countdown(2), Task("t", "count"), settings, seed=1)], engine)[0]
+    assert episode.agents_T == ["planner", "counter"] * 2 and episode.success
+    assert episode.implementations == [("planner", "by hand"), ("counter", "strong")]
+    ran = [node for node in episode.nodes if node.kind == "component"]
+    assert [node.agent for node in ran] == episode.agents_T
+    assert [node.index + 1 for node in ran] == episode.step_nodes_T.tolist()
+    counted = {"prompt": 30, "cached": 10, "completion": 1, "seconds": 0.25}
+    assert episode.usage_T == [{}, counted] * 2 and episode.usage["prompt"] is None
+
+
+def test_without_accounts_nothing_of_it_is_recorded():
+    engine, team = team_of_models()
+    episode = run_players([play(Countdown(1), Task("t", "count"), AttemptSettings(Text(), team=team), seed=1)], engine)[
+        0
+    ]
+    assert episode.components == [] and episode.usage_T == [{}, {}]
+
+
+def test_a_member_whose_model_nobody_is():
+    engine = Several({"planer": Served(Scripted())})
+    with pytest.raises(BadInput, match="no such model"):
+        engine([Request("x", 0, 4, adapter="planner")])

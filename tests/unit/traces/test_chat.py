@@ -1,6 +1,7 @@
 """Conversations as JSON lines: three dialects, one attempt; and what arrives broken."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,10 @@ def call(id, name="add", arguments="{}"):
     return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
+def nodes(episode):
+    return [replace(node, data={k: v for k, v in node.data.items() if k != "usage"}) for node in episode.nodes]
+
+
 def kinds(episode):
     return [(node.kind, node.text) for node in episode.nodes]
 
@@ -43,7 +48,8 @@ def kinds(episode):
 def test_three_dialects_of_one_conversation_are_one_attempt():
     made = [read(FIXTURES / f"{name}.jsonl")[0] for name in ("chat", "responses", "anthropic")]
     for episode in made:
-        assert list(episode.nodes) == list(made[0].nodes) and episode.finish_T[1] in ("stop", "")
+        assert nodes(episode) == nodes(made[0])  # not every dialect says what each decision took
+        assert episode.finish_T[1] in ("stop", "")
         assert episode.success is True and episode.rewards_T.tolist() == [0.0, 1.0]
         credit = step_leave_one_out.assign([episode])
         assert credit.values("step").tolist() == [1.0, 1.0]
