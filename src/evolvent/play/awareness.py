@@ -27,7 +27,7 @@ WEIGHTS = {"structure": 0.1, "call": 0.3, "success": 1.0, "efficiency": 0.1}
 """Of the four rewards; ours: those of the paper are not known."""
 TOKENS = 64
 _MOST = 400  # letters of calls and results where an environment does not say in short what is known
-_WRITE = "Keep notes of a conversation: what was done and learned, and what to call next.\n\n"
+_WRITE = "Notes: what is known, and what to call next.\n\n"
 
 
 @dataclass(frozen=True)

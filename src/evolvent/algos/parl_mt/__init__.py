@@ -35,7 +35,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, lines, write_atomic
-from evolvent.core.protocols import Env, distinct
+from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.reward_kinds import rewards_of
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_std
@@ -69,6 +69,8 @@ class Pag:
     """Who writes the notes that are imitated: rules, from what results have shown; or the model itself."""
     verify: str = "target"
     """Who must make the gold call from notes alone: target, the model itself; none; or another model, by its name."""
+    verify_after: int = 0
+    """Updates that imitate all pairs before they are verified: a small model has to learn first what a call is."""
     augment: float = 0.25
     """Share of the conversations that come a second time in another guise."""
     talks: int = 4
@@ -99,7 +101,11 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     """Train and return the summary that stands in ``summary.json``."""
     from evolvent.learn.tokens.objective import Objective
 
-    at_least(config, {"imitate": 0, "conversations": 1, "augment": 0, "talks": 1, "imitate_lr": 0}, {"augment": 1})
+    at_least(
+        config,
+        {"imitate": 0, "verify_after": 0, "conversations": 1, "augment": 0, "talks": 1, "imitate_lr": 0},
+        {"augment": 1},
+    )
     objective = Objective(clip_low=config.clip, clip_high=config.clip)
     with open_language(config, folder, live, resume=resume, needs=Needs(text=True, compares=True)) as run:
         if not hasattr(run.env, "gold"):
@@ -107,16 +113,17 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             raise BadInput("nobody tells the right calls", got=config.env, expected=expected, where="--env")
         plain = run.attempt_settings
         run.attempt_settings = _settings(plain, config.sees)
-        train, counts = _examples(run, plain) if config.imitate else ([], {})
-        drawn = Recorded([[one] for one in train], config.pag.talks, config.seed) if train else None
-        optimizer = run.optimizers["policy"]
+        drawn, optimizer = None, run.optimizers["policy"]
         for update in run.updates():
-            warm = drawn if update < config.imitate else None
+            warm = update < config.imitate
             rate = config.pag.imitate_lr * lr_factor(update, config.imitate, 0.05, "cosine") if warm else config.lr
             for part in optimizer.param_groups:
                 part["lr"] = rate
             if warm:
-                _imitation(run, warm(update)[0])
+                if drawn is None or update == config.pag.verify_after:
+                    train = _examples(run, plain, verify=update >= config.pag.verify_after)
+                    drawn = Recorded([[one] for one in train], config.pag.talks, config.seed)
+                _imitation(run, drawn(update)[0])
                 continue
             episodes = run.collect()  # ACT and STEP
             with run.clock("credit"):  # CREDIT
@@ -125,13 +132,18 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 metrics = run.improve(objective, ledger, level="step")
             run.log(episodes, ledger, **metrics)
         floor_and_ceiling: tuple[Sees, ...] = () if config.sees == "history" else ("empty", "gold")
-        arms = {sees: figures(run, plain, sees) for sees in (config.sees, *floor_and_ceiling)}
+        arms = {sees: figures(run, plain, sees, run.heldout) for sees in (config.sees, *floor_and_ceiling)}
         rule = RULE if config.updates > config.imitate else EXAMPLE
-        return run.finish("parl_mt", rule) | {"arms": arms, **counts}
+        pairs = list(lines(folder.path / FILE))
+        return run.finish("parl_mt", rule) | {"arms": arms, "notes": pag.acceptance(pairs) if pairs else None}
 
 
-def _examples(run: LanguageRun, plain: AttemptSettings) -> tuple[list[Episode], dict[str, Any]]:
-    """The conversations to imitate, and what became of their pairs; verified once, kept in ``DIR/pag.jsonl``."""
+def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list[Episode]:
+    """The conversations to imitate; pairs are verified once, and kept in ``DIR/pag.jsonl``.
+
+    Raises:
+        BadInput: no pair is kept.
+    """
     config, by, env = cast("Config", run.config), plain.renderer, cast("Any", run.env)
     tasks = distinct(some_tasks(run.env, "train", config.pag.conversations, seed_tree(config.seed, "pag") % 2**31))
 
@@ -139,24 +151,24 @@ def _examples(run: LanguageRun, plain: AttemptSettings) -> tuple[list[Episode], 
         return ending(run.model, [], stop)("")
 
     if config.sees == "history":
-        return pag.histories(env, tasks, plain, end), {}
+        return pag.histories(env, tasks, plain, end)
     pairs, path = pag.conversations(env, tasks), run.folder.path / FILE
-    if found := list(lines(path)):
+    if verify and (found := list(lines(path))):
         told = [{name: row[name] for name in ("notes", "said", "kept")} for row in found]
         pairs = [replace(pair, **one) for pair, one in zip(pairs, told, strict=True)]
-    else:
-        run.live.status(f"{len(pairs):,} notes to write and to verify ({config.pag.verify})")
+    elif verify:
+        run.live.status(f"{len(pairs):,} notes to verify ({config.pag.verify})")
         pairs = _verified(run, pairs, plain)
         rows = [asdict(pair) | {"request": pair.now.request} for pair in pairs]
-        write_atomic(path, "".join(dump({k: v for k, v in row.items() if k != "now"}) + "\n" for row in rows))
-    counts = pag.acceptance(pairs)
-    run.live.note(f"notes that the gold call can be made from: {counts['accepted']:.0%} of {len(pairs):,}")
-    if not counts["accepted"]:
-        do = "--verify none, or a stronger model by its name"
-        raise BadInput("no gold call can be made from notes alone", got=f"--verify {config.pag.verify}", do=do)
-    told = pag.examples(pairs, env, by, end)
-    again = pag.examples(pag.varied(pairs, config.pag.augment, config.seed), env, by, end)
-    return told + again, {"notes": {**counts, "conversations": len(told), "varied": len(again)}}
+        for row in rows:
+            del row["now"]
+        write_atomic(path, "".join(dump(row) + "\n" for row in rows))
+        run.live.note(f"notes that the gold call is made from: {pag.acceptance(rows)['accepted']:.0%} of {len(rows):,}")
+    if not any(pair.kept for pair in pairs):
+        do = "--verify-after 20, a stronger model by its name, or --verify none"
+        raise BadInput("the gold call is made from no notes", got=f"--verify {config.pag.verify}", do=do)
+    again = pag.varied(pairs, config.pag.augment, config.seed)
+    return [*pag.examples(pairs, env, by, end), *pag.examples(again, env, by, end)]
 
 
 def _verified(run: LanguageRun, pairs: list[pag.Pair], plain: AttemptSettings) -> list[pag.Pair]:
@@ -186,7 +198,7 @@ def _imitation(run: LanguageRun, episodes: Sequence[Episode]) -> None:
     run.shell.tell([f"imitation, loss {metrics['loss']:.3g}"])
 
 
-def figures(run: LanguageRun, plain: AttemptSettings, sees: Sees) -> dict[str, Any]:
+def figures(run: LanguageRun, plain: AttemptSettings, sees: Sees, tasks: Sequence[Task]) -> dict[str, Any]:
     """Held-out conversations, held greedily from what is seen: success, calls right and tokens read, by turn too.
 
     ``prompt_tokens`` are those of all prompts of a turn, ``call_tokens`` those of the prompt that a call is made from.
@@ -194,7 +206,7 @@ def figures(run: LanguageRun, plain: AttemptSettings, sees: Sees) -> dict[str, A
     from evolvent.models.language.acting import Acting
 
     settings = _settings(plain, sees)
-    jobs = [(task, seed_tree(run.config.seed, "eval", i), task.id) for i, task in enumerate(run.heldout)]
+    jobs = [(task, seed_tree(run.config.seed, "eval", i), task.id) for i, task in enumerate(tasks)]
     played = run.copies.play(
         jobs,
         Acting(run.model, run.config.act, 0.0),

@@ -41,6 +41,8 @@ class Pair:
     said: str = ""
     """What the verifier answered."""
     kept: bool = True
+    guise: bool = False
+    """Whether functions have other names; the notes, which are written without sight of them, are not learned then."""
 
 
 def conversations(env: Any, tasks: Sequence[Task]) -> list[Pair]:
@@ -109,7 +111,9 @@ def _varied(pairs: Sequence[Pair], draw: random.Random) -> list[Pair]:
         asked = _hidden(way.format(pair.now.request), calls, draw)
         texts = (pair.now.before, pair.now.news.replace(pair.now.request, asked), pair.notes)
         before, news, notes = (named.sub(lambda m: names[m[1]], text) for text in texts)
-        found.append(replace(pair, now=Situation(before, news, asked, masked.tools), notes=notes, calls=calls))
+        found.append(
+            replace(pair, now=Situation(before, news, asked, masked.tools), notes=notes, calls=calls, guise=True)
+        )
     return found
 
 
@@ -134,8 +138,8 @@ def examples(pairs: Sequence[Pair], env: Any, by: Renderer, end: End) -> list[Ep
 def _attempt(task: str, pairs: Sequence[Pair], env: Any, by: Renderer, end: End) -> Episode:
     episode = Episode(task, group=task)
     for pair in pairs:
-        asked = [asked_notes(pair.now), asked_call(env, pair.now, pair.notes)]
-        for (head, text), said in zip(asked, (pair.notes, env.written(pair.calls)), strict=True):
+        asked = [(asked_notes(pair.now), pair.notes), (asked_call(env, pair.now, pair.notes), env.written(pair.calls))]
+        for (head, text), said in asked[pair.guise :]:
             prompt: Any = by.first(head, Turn(text))  # type: ignore[arg-type]
             episode.observe(text, token_ids=prompt, parent=-1)
             ids = np.concatenate([np.asarray(by.command(said)), end(head.stop)])
@@ -161,8 +165,8 @@ def histories(env: Any, tasks: Sequence[Task], settings: AttemptSettings, end: E
     return found
 
 
-def acceptance(pairs: Sequence[Pair]) -> Mapping[str, Any]:
-    """Pairs, and the share that is kept, in all and by turn."""
-    turns = sorted({pair.turn for pair in pairs})
-    by_turn = [float(np.mean([p.kept for p in pairs if p.turn == t])) for t in turns]
-    return {"pairs": len(pairs), "accepted": float(np.mean([p.kept for p in pairs])), "accepted_by_turn": by_turn}
+def acceptance(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of the lines of ``pag.jsonl``: pairs, and the share that is kept, in all and by turn."""
+    turns = range(max(row["turn"] for row in rows) + 1)
+    by_turn = [float(np.mean([row["kept"] for row in rows if row["turn"] == t])) for t in turns]
+    return {"pairs": len(rows), "accepted": float(np.mean([row["kept"] for row in rows])), "accepted_by_turn": by_turn}

@@ -10,13 +10,13 @@ from evolvent.data.schemas import Tool
 from evolvent.formulas.call_match import Call
 
 FUNCTIONS = {
-    "find_orders": ("all orders of a customer", {"customer": "string"}),
-    "place_order": ("a new order", {"customer": "string", "item": "string", "quantity": "integer"}),
-    "change_quantity": ("of an order", {"order": "integer", "quantity": "integer"}),
-    "cancel_order": ("take an order back", {"order": "integer"}),
+    "find": ("their orders", {"customer": "string"}),
+    "sell": ("new order", {"customer": "string", "item": "string", "quantity": "integer"}),
+    "change": ("another quantity", {"order": "integer", "quantity": "integer"}),
+    "cancel": ("end it", {"order": "integer"}),
     "refund": ("pay back", {"order": "integer", "amount": "integer"}),
-    "ship_order": ("send an order", {"order": "integer", "day": "string"}),
-    "send_invoice": ("ask a customer to pay", {"customer": "string", "amount": "integer"}),
+    "ship": ("send it", {"order": "integer", "day": "string"}),
+    "bill": ("send an invoice", {"customer": "string", "amount": "integer"}),
 }
 TOOLS: tuple[Tool, ...] = tuple(
     {
@@ -53,20 +53,20 @@ class Shop:
             raise ValueError(f"no function {name}")
         if {k: type(v).__name__ for k, v in given.items()} != {k: _TYPES[v] for k, v in FUNCTIONS[name][1].items()}:
             raise ValueError(f"{name} takes {', '.join(FUNCTIONS[name][1])}")
-        if name == "find_orders":
+        if name == "find":
             self.found.add(given["customer"])
             return [self._row(n) for n, one in self.orders.items() if one["customer"] == given["customer"]]
         number = given.get("order", 0)
-        if name == "place_order":
+        if name == "sell":
             if given["item"] not in self.prices or not self.numbers:
                 raise ValueError(f"no {given['item']} to be had")
             number = self.numbers.pop(0)
             self.orders[number] = given
         elif "order" in given and number not in self.orders:
             raise ValueError(f"no order {number}")
-        elif name == "change_quantity":
+        elif name == "change":
             self.orders[number]["quantity"] = given["quantity"]
-        elif name == "cancel_order":
+        elif name == "cancel":
             del self.orders[number]
         else:
             self.done.append(call)
@@ -74,4 +74,4 @@ class Shop:
 
     def _row(self, number: int) -> dict[str, Any]:
         one = self.orders[number]
-        return {"order": number, **one, "total": one["quantity"] * self.prices[one["item"]], "state": "open"}
+        return {"order": number, **one, "total": one["quantity"] * self.prices[one["item"]]}

@@ -1,8 +1,8 @@
 """Orders of a shop: conversations of several requests, each answered with a call; later ones lean on earlier results.
 
-    Request: Which orders has Ana?         [find_orders(customer="Ana")]          -> 417: 3 lamps, 36; 882: 2 cups, 14
+    Request: Which orders has Ana?         [find(customer="Ana")]          -> 417: 3 lamps, 36; 882: 2 cups, 14
     Request: Refund what the lamps cost.   [refund(order=417, amount=36)]
-    Request: Send that one on Friday.      [ship_order(order=417, day="Friday")]
+    Request: Send that one on Friday.      [ship(order=417, day="Friday")]
 
 Numbers of orders, what they cost and who the customer is are said once, by a result or an early request: behind the
 first request no call can be told from its own request. Reward 1 where in the end the shop is as the gold calls leave
@@ -68,7 +68,7 @@ class Orders(TextEnv):
     """One conversation an attempt; a step answers one request."""
 
     name = "orders"
-    instructions = "You keep the orders of a shop. Answer each request with a call of a function.\n\n"
+    instructions = "Keep the orders of a shop by calls such as [refund(order=105, amount=12)].\n\n"
     labels = ("Request", "Call")
     conversation = True
     max_tokens = 48
@@ -134,12 +134,13 @@ class Orders(TextEnv):
             rows = self._shop.call(call)
         except ValueError as error:
             return json.dumps({"error": str(error)})
-        if call["name"] == "cancel_order":
+        if call["name"] == "cancel":
             self._known.pop(call["arguments"]["order"], None)
         for row in rows:  # the newest stands last
             self._known.pop(row["order"], None)
             self._known[row["order"]] = row
-        return json.dumps(rows if call["name"] == "find_orders" else rows[0] if rows else "done")
+        shown = [{k: row[k] for k in ("order", "quantity", "item", "total")} for row in rows]
+        return json.dumps(shown if call["name"] == "find" else shown[0] if shown else "done")
 
     def known(self) -> str:
         """What results have shown so far, in short: a customer, and number, quantity, item, total of each order."""
@@ -186,21 +187,21 @@ def _drawn(draw: random.Random, split: str, turns: int) -> _Story:
     shown, one, last = list[dict[str, Any]](), dict[str, Any](), 0
     while len(gold) < turns:
         if not gold and finds:
-            asked, call = f"Which orders has {who}?", _call("find_orders", customer=who)
+            asked, call = f"Which orders has {who}?", _call("find", customer=who)
         elif not gold or (goods and draw.random() < 0.25):
             item, n = goods.pop(), draw.randint(1, 9)
             asked = draw.choice(("The customer also wants {n} {item}.", "Also order {n} {item} for the same customer."))
             asked = (asked if gold else "{who} orders {n} {item}.").format(who=who, n=n, item=item)
-            call = _call("place_order", customer=who, item=item, quantity=n)
+            call = _call("sell", customer=who, item=item, quantity=n)
         else:
             one = draw.choice(shown)
             name = "that one" if one["order"] == last and draw.random() < 0.5 else f"the {one['item']}"
             asked, call = _about(draw, one, name, who, cancels=len(shown) > 1)
         rows = shop.call(call)
-        if call["name"] == "cancel_order":
+        if call["name"] == "cancel":
             shown.remove(one)
         shown = [row for row in shown if row["order"] not in {new["order"] for new in rows}] + rows
-        last = rows[0]["order"] if len(rows) == 1 and call["name"] != "find_orders" else 0
+        last = rows[0]["order"] if len(rows) == 1 and call["name"] != "find" else 0
         requests.append(asked)
         gold.append(call)
     return _Story(begin, tuple(requests), tuple(gold))
@@ -211,13 +212,13 @@ def _about(draw: random.Random, one: Mapping[str, Any], name: str, who: str, *, 
     number, total, day = one["order"], one["total"], draw.choice(_DAYS.split())
     n = draw.choice([n for n in range(1, 10) if n != one["quantity"]])
     kinds: list[tuple[str, Call]] = [
-        (f"Change the number of {name} to {n}.", _call("change_quantity", order=number, quantity=n)),
+        (f"Change the number of {name} to {n}.", _call("change", order=number, quantity=n)),
         (f"Refund all that was paid for {name}.", _call("refund", order=number, amount=total)),
-        (f"Send {name} on {day}.", _call("ship_order", order=number, day=day)),
-        (f"Send the customer an invoice for {name}.", _call("send_invoice", customer=who, amount=total)),
+        (f"Send {name} on {day}.", _call("ship", order=number, day=day)),
+        (f"Send the customer an invoice for {name}.", _call("bill", customer=who, amount=total)),
     ]
     if cancels:
-        kinds.append((f"Cancel {name}.", _call("cancel_order", order=number)))
+        kinds.append((f"Cancel {name}.", _call("cancel", order=number)))
     return draw.choice(kinds)
 
 
