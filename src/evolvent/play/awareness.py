@@ -26,7 +26,7 @@ Sees = Literal["history", "awareness", "empty", "gold"]
 WEIGHTS = {"structure": 0.1, "call": 0.3, "success": 1.0, "efficiency": 0.1}
 """Of the four rewards; ours: those of the paper are not known."""
 TOKENS = 64
-_MOST = 400  # letters of calls and results where an environment does not say in short what is known
+_MOST = 120  # letters of calls and results where an environment does not say in short what is known
 _WRITE = "Notes: what is known, and what to call next.\n\n"
 
 
@@ -105,7 +105,7 @@ class Aware:
         paid = {"call": right / len(self._gold)} | (self._at_end(turn) if turn.done else {})
         news = f"{self._env.labels[1]}: {action}\n"
         news += turn.observation if turn.follows else f"{self._env.labels[0]}: {turn.key}"
-        self._trace = f"{self._trace} {action} {turn.observation if turn.follows else ''}"[-_MOST:]
+        self._trace = " ".join(f"{self._trace} {action} {turn.observation if turn.follows else ''}".split())[-_MOST:]
         if turn.key and not turn.done:
             self._said.append([])
         self.now = Situation(self._notes, news, turn.key or self.now.request, tuple(self._env.tools))
@@ -119,7 +119,7 @@ class Aware:
 
     def gold_notes(self) -> str:
         """Notes out of what results have shown and of the gold calls of this request that remain."""
-        known = self._env.known() if hasattr(self._env, "known") else self._trace.strip()
+        known = self._env.known() if hasattr(self._env, "known") else self._trace
         return notes_of(known, self.left())
 
     def _shown(self, turn: Turn) -> Turn:

@@ -167,8 +167,11 @@ def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list
     if not any(pair.kept for pair in pairs):
         do = "--verify-after 20, a stronger model by its name, or --verify none"
         raise BadInput("the gold call is made from no notes", got=f"--verify {config.pag.verify}", do=do)
-    again = pag.varied(pairs, config.pag.augment, config.seed)
-    return [*pag.examples(pairs, env, by, end), *pag.examples(again, env, by, end)]
+    told = pag.examples(pairs, env, by, end)
+    again = pag.examples(pag.varied(pairs, config.pag.augment, config.seed), env, by, end)
+    long = sum(pair.kept for pair in pairs) - sum(episode.n_steps for episode in told) // 2
+    run.live.note(f"{len(told)} conversations to imitate, {len(again)} of them in another guise; {long} notes too long")
+    return told + again
 
 
 def _verified(run: LanguageRun, pairs: list[pag.Pair], plain: AttemptSettings) -> list[pag.Pair]:
