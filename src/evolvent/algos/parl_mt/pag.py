@@ -10,12 +10,12 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from evolvent.core.episode import Episode
-from evolvent.core.protocols import Completion, Engine, Renderer, Request, Task, Turn
+from evolvent.core.protocols import Completion, Engine, Env, Renderer, Request, Task, Turn
 from evolvent.data.masking import mask
 from evolvent.data.rows import Row
 from evolvent.formulas.call_match import Call, match
@@ -75,7 +75,7 @@ def _asked(
     engine: Engine, by: Renderer, prompts: Sequence[tuple[Head, str]], adapter: str | None = "policy"
 ) -> list[str]:
     requests = [
-        Request(by.first(head, Turn(text)), i, head.max_tokens, head.stop, adapter=adapter)  # type: ignore[arg-type]
+        Request(by.first(cast("Any", head), Turn(text)), i, head.max_tokens, head.stop, adapter=adapter)
         for i, (head, text) in enumerate(prompts)
     ]
     return [answer.text.strip() for answer in engine(requests)]
@@ -140,7 +140,7 @@ def _attempt(task: str, pairs: Sequence[Pair], env: Any, by: Renderer, end: End)
     for pair in pairs:
         asked = [(asked_notes(pair.now), pair.notes), (asked_call(env, pair.now, pair.notes), env.written(pair.calls))]
         for (head, text), said in asked[pair.guise :]:
-            prompt: Any = by.first(head, Turn(text))  # type: ignore[arg-type]
+            prompt: Any = by.first(cast("Any", head), Turn(text))
             episode.observe(text, token_ids=prompt, parent=-1)
             ids = np.concatenate([np.asarray(by.command(said)), end(head.stop)])
             episode.act(said, token_ids=ids.astype(np.int32), finish="stop")
@@ -153,7 +153,8 @@ def histories(env: Any, tasks: Sequence[Task], settings: AttemptSettings, end: E
     found = list[Episode]()
     for task in tasks:
         aware = Aware(env, "history")
-        player = play(env, task, replace(settings, world=lambda _, to=aware: to), seed=0, group=task.id)  # type: ignore[misc]
+        wrapped = replace(settings, world=lambda _, to=aware: cast("Env", to))
+        player = play(env, task, wrapped, seed=0, group=task.id)
         next(player)
         try:
             while True:
