@@ -11,6 +11,7 @@ import torch
 import tiny_language
 from evolvent.algos import parl_mt
 from evolvent.algos.parl_mt import Config, Pag, pag
+from evolvent.algos.parl_mt.awareness import WEIGHTS
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.protocols import Completion, Turn
@@ -18,7 +19,6 @@ from evolvent.envs.text import orders
 from evolvent.evaluate.live import Live
 from evolvent.formulas.call_text import read_calls
 from evolvent.models.language import model as language
-from evolvent.play.awareness import WEIGHTS
 from evolvent.play.renderers import Plain, Text
 from evolvent.play.settings import AttemptSettings
 from evolvent.runs.language.config import Plan

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from evolvent.algos.parl_mt.awareness import Aware
 from evolvent.core.errors import BadInput
 from evolvent.envs.text import orders
-from evolvent.play.awareness import Aware
 
 _KNOWN = re.compile(r"(\d{3}) (\d) (\w+) (\d+)")
 

@@ -14,7 +14,7 @@ Paper: Chai et al. 2025, PARL-MT: Learning to Call Functions in Multi-Turn Conve
 end held-out conversations are also held without notes and with notes out of what is true (``arms`` in the summary):
 floor and ceiling. Only there, and in stage 1, are notes written from gold; stage 1 tells nothing about held-out tasks.
 
-A world must have gold calls: ``orders``, ``bfcl_turns``; ``play.awareness`` says how.
+A world must have gold calls: ``orders``, ``bfcl_turns``; ``awareness`` says how.
 
 Deviations, since the paper's weights, prompts and rates are not public: those of the rewards, the two lines, ``group``
 8 and all rates are ours; notes are written from the notes before and what came since (published: not said), by a rule
@@ -30,6 +30,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from evolvent.algos.parl_mt import pag
+from evolvent.algos.parl_mt.awareness import Aware, Sees
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -41,7 +42,6 @@ from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_std
 from evolvent.evaluate.live import Live
 from evolvent.play.attempt import play
-from evolvent.play.awareness import Aware, Sees
 from evolvent.play.renderers import renderer
 from evolvent.play.settings import AttemptSettings
 from evolvent.runs.language.examples import ending

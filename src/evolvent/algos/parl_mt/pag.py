@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from evolvent.algos.parl_mt.awareness import TOKENS, Aware, Head, Situation, asked_call, asked_notes
 from evolvent.core.episode import Episode
 from evolvent.core.protocols import Completion, Engine, Env, Renderer, Request, Task, Turn
 from evolvent.data.masking import mask
@@ -21,7 +22,6 @@ from evolvent.data.rows import Row
 from evolvent.formulas.call_match import Call, match
 from evolvent.formulas.call_text import read_calls
 from evolvent.play.attempt import play
-from evolvent.play.awareness import TOKENS, Aware, Head, Situation, asked_call, asked_notes
 from evolvent.play.settings import AttemptSettings
 
 End = Callable[[Sequence[str]], np.ndarray]

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from evolvent.algos.parl_mt.awareness import TOKENS, WEIGHTS, Aware
 from evolvent.core.protocols import Completion
 from evolvent.envs.text import orders
 from evolvent.play.attempt import play
-from evolvent.play.awareness import TOKENS, WEIGHTS, Aware
 from evolvent.play.renderers import Text
 from evolvent.play.settings import AttemptSettings
 
@@ -65,7 +65,6 @@ def test_prompts_hold_what_an_arm_sees(env, sees, steps):
     aware = Aware(env, sees)
     player = play(env, task_of(env), AttemptSettings(Text(), world=lambda _: aware), seed=0)
     request, prompts = next(player), []
-
 
     try:
         while True:
