@@ -11,6 +11,7 @@ from pathlib import Path
 import hammer
 import language_tables
 import p3
+import parl_mt
 import tables
 from marl_tables import table_of
 
@@ -46,7 +47,7 @@ ELSEWHERE = {
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
-MEASURED = {"hammer": hammer, "p3": p3}
+MEASURED = {"hammer": hammer, "p3": p3, "parl_mt": parl_mt}
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 SEARCH = PAGES.parent / "search.md"
