@@ -24,7 +24,7 @@ from evolvent.algos import hammer
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.machine import provenance
-from evolvent.data.pickers import baselines, nearest
+from evolvent.data.pickers import baselines, best, cosines
 from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import paired_rates_interval
@@ -61,7 +61,7 @@ def only(row, name):
 
 def cells(rows, embedder):
     """By name of a cell: its environment and tasks."""
-    pick, found = nearest(embedder), {}
+    pick, found = best(cosines(embedder)), {}
     for split, held in HELD.items():
         for names in (*NAMES, "picked"):
             some = items(rows, 1.0 if names == "own" else FEWER, split)

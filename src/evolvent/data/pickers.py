@@ -135,7 +135,7 @@ def baselines(
     picks: dict[str, Pick] = {"never calls": no_tool, "always calls (first tool)": first_tool}
     picks["words in common"] = best(common_words)
     if embedder is not None:
-        known = Remembered(embedder)
+        known, chosen_on = Remembered(embedder), chosen_on[:: -(-len(chosen_on) // CHOSEN) or 1]
         known.learn([text for row in (*rows, *chosen_on) for text in (row.request, *map(said, row.tools))], tell)
         least = threshold(cosines(known), [(row.request, row.tools, bool(row.gold)) for row in chosen_on])
         picks["nearest description"] = best(cosines(known))
