@@ -16,12 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from evolvent.core.conversation import calls_text
 from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Correction, Task, Turn
 from evolvent.envs.text._text import known, playing
 from evolvent.envs.text.bfcl import Bfcl
 from evolvent.envs.text.bfcl_guest import Judge, as_text
 from evolvent.envs.text.bfcl_items import rows, wheel
+from evolvent.formulas.call_match import Call
 from evolvent.formulas.call_text import read_calls
 from evolvent.sandbox import GuestError
 
@@ -171,6 +173,22 @@ class BfclTurns(Bfcl):
         request = self._row.requests[number] or "There are more functions now. What about it?"
         return Turn(_shown(request, new), key=request, info=info)
 
+    @property
+    def tools(self) -> Sequence[Mapping[str, Any]]:
+        """The functions on offer, after ``reset``."""
+        return self._tools
+
+    def gold(self, task: Task) -> list[list[Call]]:
+        """The gold calls, request by request."""
+        return [list(read_calls(f"[{', '.join(calls)}]").calls) for calls in self.conversation_of(task).gold]
+
+    @staticmethod
+    def listed(tools: Sequence[Mapping[str, Any]]) -> str:
+        """Functions, a line of JSON each."""
+        return "\n".join(json.dumps({k: one[k] for k in ("name", "description", "parameters")}) for one in tools)
+
+    written = staticmethod(calls_text)
+
     def review(self, task: Task, seed: int) -> Correction | None:
         """The gold calls, one line a request, in Python's syntax."""
         lines = [f"[{', '.join(calls)}]" for calls in self.conversation_of(task).gold]
@@ -184,8 +202,7 @@ class BfclTurns(Bfcl):
 
 
 def _shown(request: str, tools: Sequence[Mapping[str, Any]]) -> str:
-    lines = [json.dumps({k: tool[k] for k in ("name", "description", "parameters")}) for tool in tools]
-    return "\n".join([request, *(["Functions:", *lines] if lines else [])])
+    return f"{request}\nFunctions:\n{BfclTurns.listed(tools)}" if tools else request
 
 
 @lru_cache(maxsize=len(CATEGORIES))
