@@ -10,6 +10,7 @@ from pathlib import Path
 
 import language_tables
 import p3
+import parl_mt
 import tables
 from marl_tables import table_of
 
@@ -63,8 +64,9 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"searches": searches()}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
-    if stem == "p3":
-        return {"results": "\n".join(p3.table()) if p3.OUT.exists() else "None published yet."}
+    if stem in ("p3", "parl_mt"):
+        script = {"p3": p3, "parl_mt": parl_mt}[stem]
+        return {"results": "\n".join(script.table()) if script.OUT.exists() else "None published yet."}
     if _choices(stem):
         rows = language_tables.table_of(stem)
         lines = [*rows, "", "Success in %; more: [results](../results/language.md)."]
