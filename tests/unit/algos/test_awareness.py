@@ -39,6 +39,7 @@ def test_rewards_are_those_of_the_vector(env):
         "success": 0.0,
         "efficiency": 1.0,
     }
+    assert aware.right == [True, False, False, True]
     assert sum(returns) == pytest.approx(0.1 * 0.75 + 0.3 * 0.5 + 1.0 * 0 + 0.1 * 1.0)
     assert aware.reward_range == (0.0, pytest.approx(sum(WEIGHTS.values())))
 

@@ -170,9 +170,7 @@ def test_stages_and_what_they_give_to_the_learner(config, tmp_path):
         if objective is None:
             assert (values == 1.0).all() and all(e.agents_T for e in episodes)
         else:
-            assert (
-                len(values) == 24 and len(episodes) == 3
-            )  # notes and calls of each turn, one advantage a conversation
+            assert len(values) == 24 and len(episodes) == 3  # notes and calls of each turn
             assert all(len(set(part)) == 1 for part in np.split(values, 3))
     assert summary["notes"]["accepted"] == 1.0 and summary["notes"]["pairs"] == 16
     arms = summary["arms"]
@@ -185,8 +183,10 @@ def test_what_cannot_be_begun_says_why(config, tmp_path):
     with pytest.raises(BadInput, match="nobody tells the right calls"):
         start("parl_mt", replace(config, env="chain"), tmp_path / "a")
     with pytest.raises(BadInput, match="from no notes"):
-        start("parl_mt", replace(config, pag=replace(STAGES, verify="target")), tmp_path / "b")
+        start("parl_mt", replace(config, pag=replace(STAGES, verify="target", verify_after=0)), tmp_path / "b")
     kept = [json.loads(line)["kept"] for line in (tmp_path / "b" / "pag.jsonl").read_text().splitlines()]
     assert len(kept) == 16 and not any(kept)
+    with pytest.raises(BadInput, match="never be verified"):
+        start("parl_mt", replace(config, pag=replace(STAGES, verify="target", verify_after=2)), tmp_path / "d")
     with pytest.raises(BadInput, match="augment"):
         start("parl_mt", replace(config, pag=replace(STAGES, augment=2.0)), tmp_path / "c")

@@ -71,13 +71,13 @@ class Aware:
 
     ``call`` is paid at the end of each request, the others at the end of the conversation; each is in 0…1 in all. Gold
     calls are read to judge and, where it ``sees`` gold, to write its notes; otherwise nothing that is shown knows them.
+    ``right`` says which requests were answered with the gold calls.
     """
 
-    def __init__(self, env: Any, sees: Sees, weights: Mapping[str, float] = WEIGHTS) -> None:
-        self._env, self._sees, self._weights = env, sees, weights
-        self._head, self._writes = env, False
+    def __init__(self, env: Any, sees: Sees) -> None:
+        self._env, self._sees, self._head, self._writes = env, sees, env, False
         self.conversation = sees == "history"
-        self.reward_range = (0.0, sum(weights.values()))
+        self.reward_range = (0.0, sum(WEIGHTS.values()))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._head if name in Head.__annotations__ else self._env, name)
@@ -88,6 +88,7 @@ class Aware:
         self._gold: list[list[Call]] = self._env.gold(task)
         self._said: list[list[Call]] = [[]]
         self._formed, self._trace, self._notes = list[bool](), "", ""
+        self.right = [False] * len(self._gold)
         self.now = Situation("nothing", f"{self._env.labels[0]}: {turn.key}", turn.key, tuple(self._env.tools))
         return self._shown(turn)
 
@@ -101,15 +102,18 @@ class Aware:
         self._said[-1] += calls
         lines = self._sees != "awareness" or (self._notes.count("\n") == 1 and "\nNext:" in self._notes)
         self._formed.append(lines and (self._fits(calls) if calls else "".join(action.split()) == "[]"))
-        right = bool(turn.key or turn.done) and match(self._said[-1], self._gold[len(self._said) - 1]).right
-        paid = {"call": right / len(self._gold)} | (self._at_end(turn) if turn.done else {})
+        at, paid = len(self._said) - 1, {"call": 0.0}
+        if turn.key or turn.done:
+            self.right[at] = match(self._said[at], self._gold[at]).right
+            paid["call"] = self.right[at] / len(self._gold)
+        paid |= self._at_end(turn) if turn.done else {}
         news = f"{self._env.labels[1]}: {action}\n"
         news += turn.observation if turn.follows else f"{self._env.labels[0]}: {turn.key}"
         self._trace = " ".join(f"{self._trace} {action} {turn.observation if turn.follows else ''}".split())[-_MOST:]
         if turn.key and not turn.done:
             self._said.append([])
         self.now = Situation(self._notes, news, turn.key or self.now.request, tuple(self._env.tools))
-        reward = sum(self._weights[kind] * value for kind, value in paid.items())
+        reward = sum(WEIGHTS[kind] * value for kind, value in paid.items())
         info = {**turn.info, "rewards": paid}
         return self._shown(replace(turn, reward=reward, info=info))
 

@@ -100,14 +100,14 @@ def _varied(pairs: Sequence[Pair], draw: random.Random) -> list[Pair]:
     """Functions have other names and another order, the request is worded otherwise, and a tenth of its words that no
     gold call needs are hidden.
     """
-    first = pairs[0]
-    row = Row("", "", ({"role": "user", "content": first.now.request},), tuple(map(dict, first.now.tools)), first.calls)
+    last = pairs[-1]  # some functions come later
+    row = Row("", "", ({"role": "user", "content": last.now.request},), tuple(map(dict, last.now.tools)), last.calls)
     masked = mask(row, draw, parameters=False, defaults=False, scrub="none")
     names, way = dict((masked.mask or {})["functions"]), draw.choice(_WAYS)
     named = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b")
     found = list[Pair]()
     for pair in pairs:
-        calls = tuple({**call, "name": names.get(call["name"], call["name"])} for call in pair.calls)
+        calls = tuple({**call, "name": names[call["name"]]} for call in pair.calls)
         asked = _hidden(way.format(pair.now.request), calls, draw)
         texts = (pair.now.before, pair.now.news.replace(pair.now.request, asked), pair.notes)
         before, news, notes = (named.sub(lambda m: names[m[1]], text) for text in texts)

@@ -76,13 +76,12 @@ class Orders(TextEnv):
 
     def __init__(self, turns: int) -> None:
         self.turns = turns
-        self._story = lru_cache(maxsize=4096)(self._told)
 
     def tasks(self, split: str, n: int, seed: int) -> list[Task]:
         """``n`` conversations; a task's kind is what its last request asks for."""
         check_request(split, n, f"{self.name}.tasks")
         ids = [f"{self.name}/{self.turns}/{split}/{seed}/{i}" for i in range(n)]
-        stories = [self._story(one, split) for one in ids]
+        stories = [_story(one, split, self.turns) for one in ids]
         return [
             Task(one, told.requests[0], told.gold[-1]["name"], split, seed)
             for one, told in zip(ids, stories, strict=True)
@@ -96,12 +95,12 @@ class Orders(TextEnv):
         """
         if not task.id.startswith(f"{self.name}/{self.turns}/"):
             raise BadInput("not a task of this world", got=task.id, expected="one of env.tasks(…)", where=self.name)
-        return [[call] for call in self._story(task.id.partition("#")[0], task.split).gold]
+        return [[call] for call in _story(task.id, task.split, self.turns).gold]
 
     def reset(self, task: Task, seed: int = 0) -> Turn:
         """The first request and the functions; ``seed`` changes nothing."""
         self._gold = self.gold(task)
-        told = self._story(task.id.partition("#")[0], task.split)
+        told = _story(task.id, task.split, self.turns)
         self._requests, self._shop, self._aim = told.requests, copy.deepcopy(told.shop), copy.deepcopy(told.shop)
         for call in told.gold:
             self._aim.call(call)
@@ -165,13 +164,12 @@ class Orders(TextEnv):
         lines = [f"{one['name']}({', '.join(one['parameters']['properties'])}): {one['description']}" for one in tools]
         return "\n".join(lines)
 
-    def _told(self, id: str, split: str) -> _Story:
-        return _drawn(random.Random(id), split, self.turns)
-
 
 # ------------------------------------------------------------------------------------------------ conversations
-def _drawn(draw: random.Random, split: str, turns: int) -> _Story:
+@lru_cache(maxsize=4096)
+def _story(id: str, split: str, turns: int) -> _Story:
     """A conversation; the gold calls are carried out while it is written, so that results can be leant on."""
+    draw = random.Random(id)
     who, other = draw.sample(_NAMES[split].split(), 2)
     goods = draw.sample(_GOODS[split].split(), 6)
     prices = {item: draw.randint(2, 9) for item in goods}
