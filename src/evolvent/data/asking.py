@@ -27,8 +27,8 @@ Calls: []
 
 """
 INSTRUCTIONS = f"{FORM}If no tool does what is asked, or a required value is not said, answer [].\n\n{SHOWN}"
-LABELS = ("Tools and request", "Calls")
-STOP = ("\n\n", "}]\n", "] {", "] [", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
+LABELS: tuple[str, str] = ("Tools and request", "Calls")
+STOP: tuple[str, ...] = ("\n\n", "}]\n", "] {", "] [", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
 """What ends an answer: a base model goes on behind its list, with the next tool or with what could be said next. Three
 take brackets with them, which ``formulas.call_text`` puts back."""
 
