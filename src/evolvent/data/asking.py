@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ from evolvent.core.conversation import Conversation
 from evolvent.data.calls import calls_of, written
 from evolvent.data.schemas import LEGAL, tool_of, wrapped
 from evolvent.formulas.call_match import Call
+from evolvent.traces.events import Repairs
 
 EXAMPLE = '[{"name": "wind_clock", "arguments": {"room": "hall", "turns": 3}}]'
 """A call of what nobody has as a tool: small models copy it."""
@@ -46,7 +46,7 @@ def chat(tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any
     if messages[-1]["role"] == "assistant":
         return None
     names = legal(tools)
-    offered = [tool_of({**tool, "name": names[tool["name"]]}, str(tool["name"]), Counter()) for tool in tools]
+    offered = [tool_of({**tool, "name": names[tool["name"]]}, str(tool["name"]), Repairs()) for tool in tools]
     said = [
         {**one, "tool_calls": [_renamed(c, names) for c in one["tool_calls"]]} if one.get("tool_calls") else one
         for one in messages

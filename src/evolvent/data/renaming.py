@@ -48,27 +48,27 @@ class Fresh:
                 return made
 
 
-def tree_of(schema: Schema, taken: Fresh, nested: bool) -> Names:
+def tree_of(schema: Schema, taken: Fresh) -> Names:
     """A new name for each property, by its place; alternatives share theirs, and what an enum lists keeps its own."""
     tree: Names = {}
-    _grow(tree, schema, taken, nested)
+    _grow(tree, schema, taken)
     return tree
 
 
-def _grow(tree: Names, schema: Schema, taken: Fresh, nested: bool) -> None:
+def _grow(tree: Names, schema: Schema, taken: Fresh) -> None:
     if "enum" in schema or "const" in schema:
         return
     for name, one in schema.get("properties", {}).items():
         if name and name not in tree:
             tree[name] = {"as": taken.name(_LENGTH), "in": {}}
-        if name and nested and isinstance(one, Mapping):
-            _grow(tree[name]["in"], dict(one), taken, nested)
+        if name and isinstance(one, Mapping):
+            _grow(tree[name]["in"], dict(one), taken)
     for key in _PARTS:
         for one in _listed(schema.get(key)):
             if key != "additionalProperties":
-                _grow(tree, one, taken, nested)
-            elif nested:
-                _grow(tree.setdefault("", {"as": "", "in": {}})["in"], one, taken, nested)
+                _grow(tree, one, taken)
+            else:
+                _grow(tree.setdefault("", {"as": "", "in": {}})["in"], one, taken)
 
 
 def _listed(value: Any) -> list[Schema]:
