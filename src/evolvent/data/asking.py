@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.conversation import Conversation
-from evolvent.data.calls import calls_of, written
+from evolvent.data.calls import written
 from evolvent.data.schemas import LEGAL, tool_of, wrapped
 from evolvent.formulas.call_match import Call
+from evolvent.formulas.call_text import calls_of
 from evolvent.traces.events import Repairs
 
 EXAMPLE = '[{"name": "wind_clock", "arguments": {"room": "hall", "turns": 3}}]'
@@ -73,7 +74,7 @@ def own(calls: Sequence[Call], tools: Sequence[Mapping[str, Any]]) -> list[Call]
 
 def calls_in(message: Mapping[str, Any]) -> list[Call]:
     """The calls in a message of an assistant."""
-    return calls_of(message["tool_calls"]) if message.get("tool_calls") else []
+    return [*calls_of(message.get("tool_calls") or [])]
 
 
 def _renamed(call: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

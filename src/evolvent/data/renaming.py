@@ -11,10 +11,11 @@ import string
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from evolvent.data.calls import Message, call_of
+from evolvent.data.calls import Message
 from evolvent.data.rows import Row
 from evolvent.data.schemas import Schema, Tool
 from evolvent.formulas.call_match import Call
+from evolvent.formulas.call_text import calls_of
 
 Names: TypeAlias = "dict[str, Any]"
 """``{name: {"as": its other name, "in": Names of what is in it}}``; under "" what is in values of any other name."""
@@ -167,7 +168,7 @@ class Renaming:
         return made
 
     def _written(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        call = self.call(call_of(one))
+        call = self.call(calls_of(one)[0])
         text = json.dumps(call["arguments"], ensure_ascii=False)
         return {**one, "function": {**one["function"], "name": call["name"], "arguments": text}}
 

@@ -5,10 +5,11 @@ import json
 import pytest
 
 from evolvent.core.errors import BadInput
-from evolvent.data.calls import calls_of, outcome_of, read_log
+from evolvent.data.calls import outcome_of, read_log
 from evolvent.data.gather import complete, gather
 from evolvent.data.irrelevance import irrelevant
 from evolvent.data.rows import Row, of_training, read_rows, split, training
+from evolvent.formulas.call_text import calls_of
 from evolvent.traces.events import Repairs
 
 LOOK = {
