@@ -124,7 +124,7 @@ def table(result: dict[str, Any]) -> list[str]:
     return [*lines, "", f"`{'`, `'.join(result['commands'])}`, {result['model']}, commit {commit}."]
 
 
-def _columns(rows: Sequence[dict[str, Any]]) -> list[tuple[str, list[dict[str, Any]]]]:
+def _columns(rows: Sequence[dict[str, Any]]) -> list[tuple[str, Sequence[dict[str, Any]]]]:
     serves = [row for row in rows if row["function"] is not None]
     none = [row for row in rows if row["function"] is None]
     whole = [("called", rows), ("right", rows)]

@@ -27,12 +27,23 @@ RECORDED = Choice(
     "policy_gradient --recorded, dpo --pairs",
     "verl.md",
 )
+CALLS = Choice(
+    "tools, and logs of an agent that calls them",
+    "nothing yet: the logs become rows that tell how often it calls the right tool rightly, and how often it refuses",
+    "evolvent data functions tools.json calls.jsonl --irrelevant .1 --out fc/",
+    "",
+    "seconds",
+    "no",
+    "`evolvent check functions fc/ --baselines` says what picking a tool is worth without training; a memory "
+    "(`evolvent run memlift --env functions:fc/`) or an adapter (`sft`) learns from the same rows",
+    "functions.md",
+)
 """No kinds of run: what is there already."""
 
 
 def choices() -> list[Choice]:
-    """All there is: a memory beside an agent, what each kind of run is for, and recorded attempts."""
-    return [BESIDE, *(choice for kind in catalogue.kinds().values() for choice in kind.choices), RECORDED]
+    """All there is: a memory beside an agent, what each kind of run is for, tools with logs, and recorded attempts."""
+    return [BESIDE, *(choice for kind in catalogue.kinds().values() for choice in kind.choices), CALLS, RECORDED]
 
 
 def systems(choice: Choice) -> dict[str, list[str]]:

@@ -83,9 +83,7 @@ options = st.fixed_dictionaries(
     {
         "scrub": st.sampled_from(["marked", "all", "none"]),
         "alphabet": st.sampled_from(["own", "published"]),
-        "nested": st.booleans(),
         "defaults": st.booleans(),
-        "parameters": st.booleans(),
     }
 )
 

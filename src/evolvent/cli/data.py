@@ -6,7 +6,6 @@ import json
 import random
 import shlex
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.data.calls import Conversation, conversation, read_log
-from evolvent.data.gather import Gathered, Verdicts, complete, gather, judge_of
+from evolvent.data.gather import Gathered, complete, gather, judge_of
 from evolvent.data.masking import mask as masked
 from evolvent.data.renaming import Alphabet, Scrub
 from evolvent.data.rows import SPLITS, Row, training
@@ -94,16 +93,15 @@ def functions(
         plain: plain text output even on a terminal.
     """
     _check(files, out, shares)
-    repairs, notes = Repairs(), Counter[str]()
+    repairs = Repairs()
     with Live(plain=True if plain else None) as live:
         live.status("reading")
-        tools = read_tools(files[0], notes) if len(files) > 1 else []
-        verdicts = Verdicts(accept=said.accept, judge=judge_of(said.judge, "--judge") if said.judge else None)
-        log = _conversations(files[1:] or files, repairs)
-        found = gather(log, tools, verdicts, candidates=shares.candidates, seed=seed)
-        found.notes.update(notes)
+        tools = read_tools(files[0], repairs) if len(files) > 1 else []
+        judge = judge_of(said.judge, "--judge") if said.judge else None
+        log, few = _conversations(files[1:] or files, repairs), shares.candidates
+        found = gather(log, tools, repairs, accept=said.accept, judge=judge, candidates=few, seed=seed)
         if not found.rows:
-            raise _nothing(files, repairs, found)
+            raise _nothing(files, repairs)
         rows = complete(
             found.rows, irrelevance=shares.irrelevant, unseen=shares.unseen, heldout=shares.heldout, seed=seed
         )
@@ -160,9 +158,8 @@ def _recorded(folder: Path, repairs: Repairs) -> Iterator[Conversation]:
                 repairs.add("attempts without a decision that calls, left out", where)
 
 
-def _nothing(files: Sequence[Path], repairs: Repairs, found: Gathered) -> BadInput:
+def _nothing(files: Sequence[Path], repairs: Repairs) -> BadInput:
     seen = [f"{what} ({n}, first {repairs.first[what]})" for what, n in repairs.counts.items()]
-    seen += [f"{what} ({n}, first {found.first.get(what, '–')})" for what, n in found.notes.items() if n]
     return BadInput(
         "no decision could be read",
         got="; ".join(seen) or "nothing in these files",
@@ -215,12 +212,9 @@ def _tell(
     if right:
         columns = ["split", "calls right", "no call right", "functions", "tasks without a verdict"]
         live.table("rows", columns, [_split_line(name, rows) for name in SPLITS])
-    seen = {what: n for what, n in (*repairs.counts.items(), *found.notes.items()) if n}
-    if seen:
-        first = {**repairs.first, **found.first}
-        live.table(
-            "left out or mended", ["what", "times", "first"], [[w, n, first.get(w, "")] for w, n in seen.items()]
-        )
+    if repairs.counts:
+        seen = [[what, n, repairs.first[what]] for what, n in repairs.counts.items()]
+        live.table("left out or mended", ["what", "times", "first"], seen)
     hidden = sum(one["mask"] is not None for one in train)
     live.note(f"{out / 'train.jsonl'}: {count(len(train), 'row')} to train on, {hidden} of them with random names")
     for warning in _warnings(rows, right, irrelevant):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evolvent.core.conversation import Conversation
-from evolvent.data.calls import calls_of, written
+from evolvent.data.calls import written
 from evolvent.data.schemas import LEGAL, tool_of, wrapped
 from evolvent.formulas.call_match import Call
+from evolvent.formulas.call_text import calls_of
+from evolvent.traces.events import Repairs
 
 EXAMPLE = '[{"name": "wind_clock", "arguments": {"room": "hall", "turns": 3}}]'
 """A call of what nobody has as a tool: small models copy it."""
@@ -27,8 +28,8 @@ Calls: []
 
 """
 INSTRUCTIONS = f"{FORM}If no tool does what is asked, or a required value is not said, answer [].\n\n{SHOWN}"
-LABELS = ("Tools and request", "Calls")
-STOP = ("\n\n", "}]\n", "] {", "] [", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
+LABELS: tuple[str, str] = ("Tools and request", "Calls")
+STOP: tuple[str, ...] = ("\n\n", "}]\n", "] {", "] [", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
 """What ends an answer: a base model goes on behind its list, with the next tool or with what could be said next. Three
 take brackets with them, which ``formulas.call_text`` puts back."""
 
@@ -46,7 +47,7 @@ def chat(tools: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any
     if messages[-1]["role"] == "assistant":
         return None
     names = legal(tools)
-    offered = [tool_of({**tool, "name": names[tool["name"]]}, str(tool["name"]), Counter()) for tool in tools]
+    offered = [tool_of({**tool, "name": names[tool["name"]]}, str(tool["name"]), Repairs()) for tool in tools]
     said = [
         {**one, "tool_calls": [_renamed(c, names) for c in one["tool_calls"]]} if one.get("tool_calls") else one
         for one in messages
@@ -73,7 +74,7 @@ def own(calls: Sequence[Call], tools: Sequence[Mapping[str, Any]]) -> list[Call]
 
 def calls_in(message: Mapping[str, Any]) -> list[Call]:
     """The calls in a message of an assistant."""
-    return calls_of(message["tool_calls"]) if message.get("tool_calls") else []
+    return [*calls_of(message.get("tool_calls") or [])]
 
 
 def _renamed(call: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from evolvent.core.errors import BadInput
 from evolvent.formulas.call_match import Call
+from evolvent.formulas.call_text import calls_of
 from evolvent.traces import chat
 from evolvent.traces.events import Event, Repairs, json_lines, mapping
 
@@ -58,33 +59,6 @@ class Conversation:
 
 
 # ------------------------------------------------------------------------------------------------------- values
-def calls_of(value: Any) -> list[Call]:
-    """The calls in a JSON value.
-
-    Raises:
-        ValueError: something in it is no call.
-    """
-    if isinstance(value, Mapping) and isinstance(value.get("tool_calls"), list):
-        value = value["tool_calls"]
-    return [call_of(one) for one in (value if isinstance(value, list) else [value])]
-
-
-def call_of(one: Any) -> Call:
-    """A call in the forms that models write: ``arguments``, ``parameters`` or ``input``, an object or text of one.
-
-    Raises:
-        ValueError: no name, or arguments that are no object.
-    """
-    inner = mapping(one)
-    inner = mapping(inner.get("function")) or inner
-    given = next((inner[key] for key in ("arguments", "parameters", "input", "args") if key in inner), {})
-    if isinstance(given, str):
-        given = json.loads(given or "{}")
-    if not isinstance(inner.get("name"), str) or not inner["name"] or not isinstance(given or {}, Mapping):
-        raise ValueError("no call")
-    return {"name": inner["name"], "arguments": dict(given or {})}
-
-
 def written(calls: Sequence[Call]) -> str:
     """Calls as an answer: a JSON list on one line."""
     return json.dumps([{"name": one["name"], "arguments": one["arguments"]} for one in calls], ensure_ascii=False)
@@ -193,7 +167,7 @@ def is_error(result: Event) -> bool:
 # -------------------------------------------------------------------------------------------------------- inside
 def _asked(name: str, arguments: Any) -> Call | None:
     try:
-        return call_of({"name": name, "arguments": {} if arguments is None else arguments})
+        return calls_of({"name": name, "arguments": arguments})[0]
     except ValueError:
         return None
 

@@ -33,7 +33,11 @@ def other_defaults(row: Row, draw: random.Random) -> tuple[Row, list[dict[str, A
 def _changeable(row: Row, tool: Tool, name: str, schema: Schema, draw: random.Random) -> dict[str, Any] | None:
     """What a change of a default would be; ``None`` where there is no reason, or it could damage something."""
     old = schema.get("default")
-    if type(old) not in (int, float, str) or old == "" or {"enum", "const", "format", "pattern"} & schema.keys():
+    if (
+        type(old) not in (int, float, str)
+        or old == ""
+        or {"enum", "const", "format", "pattern", "multipleOf"} & schema.keys()
+    ):
         return None
     used = [c for c in row.gold if c["name"] == tool["name"] and _same(c["arguments"].get(name), old)]
     calls = [*row.gold, *(c for m in row.messages for c in calls_in(m))]

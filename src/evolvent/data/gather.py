@@ -11,51 +11,35 @@ from typing import Any
 
 from evolvent.core import outside
 from evolvent.core.errors import BadInput
-from evolvent.data.calls import Conversation, Decision, Message, calls_of
+from evolvent.data.calls import Conversation, Decision
 from evolvent.data.fits import call_faults
 from evolvent.data.irrelevance import irrelevant
 from evolvent.data.rows import SPLITS, Row, split, without_twins
 from evolvent.data.schemas import Tool, tools_of
+from evolvent.traces.events import Repairs
 
 Judge = Callable[[Mapping[str, Any]], Any]
 """``{"messages", "tools", "calls", "results", "fields"}`` → right (true, 1), wrong (false, 0) or not known (None)."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdicts:
-    """Whose word makes a call right.
-
-    ``accept``: a result that is no error counts where nothing else is said. ``judge`` is asked about every decision,
-    and its word holds over that of the log.
-    """
-
-    accept: bool = False
-    judge: Judge | None = None
 
 
 @dataclass
 class Gathered:
     """``rows`` are decisions; ``because`` of one is empty where nobody says that it was right, or it was wrong.
 
-    ``notes`` counts what was left out or seen, ``first`` says where first; ``verdicts`` counts why calls are right.
+    ``verdicts`` counts why calls are right.
     """
 
     rows: list[Row] = field(default_factory=list[Row])
-    notes: Counter[str] = field(default_factory=Counter[str])
-    first: dict[str, str] = field(default_factory=dict[str, str])
     verdicts: Counter[str] = field(default_factory=Counter[str])
-
-    def note(self, what: str, where: str) -> None:
-        """Count something."""
-        self.notes[what] += 1
-        self.first.setdefault(what, where)
 
 
 def gather(
     conversations: Iterable[Conversation],
     tools: Sequence[Tool],
-    verdicts: Verdicts,
+    repairs: Repairs,
     *,
+    accept: bool = False,
+    judge: Judge | None = None,
     candidates: int = 0,
     seed: int = 0,
 ) -> Gathered:
@@ -64,7 +48,9 @@ def gather(
     Args:
         conversations: as they were logged.
         tools: those that a conversation has which brings none of its own.
-        verdicts: whose word counts.
+        repairs: counts what is left out.
+        accept: a result that is no error makes a call right where nothing else is said.
+        judge: is asked about every decision; its word holds over that of the log.
         candidates: tools that a row lists: those that are called and others, drawn; 0 = all.
         seed: of the draw.
 
@@ -76,9 +62,9 @@ def gather(
         mine = list(tools)
         if one.tools:
             try:
-                mine = tools_of(one.tools, one.where, found.notes)
+                mine = tools_of(one.tools, one.where, repairs)
             except BadInput as error:
-                found.note(f"conversations left out: {error.what}", one.where)
+                repairs.add(f"conversations left out: {error.what}", one.where)
                 continue
         if not mine:
             do = "give a file of tools, or a field tools in each line"
@@ -86,13 +72,21 @@ def gather(
         for place, decision in enumerate(one.decisions):
             row = _row(one, place, decision, mine)
             if unlisted := sorted(row.functions - {tool["name"] for tool in mine}):
-                found.note(f"decisions left out: {unlisted[0]} is not among the tools", one.where)
+                repairs.add(f"decisions left out: {unlisted[0]} is not among the tools", one.where)
                 continue
             if candidates:
                 row = _fewer(row, candidates, random.Random(f"{seed}/tools/{row.id}"))
-            _judged(row, decision, one, verdicts, found)
+            told, why = _verdict(row, decision, one, accept, judge)
+            wrong = next((fault for call in row.gold for fault in call_faults(call, row.tools)), "")
+            if told and wrong:  # a call that does not fit its schema is never gold
+                what = "right by what is said, but the call does not fit its schema: wrong"
+                repairs.add(what, f"{one.where}: {wrong}")
+                told = False
+            found.verdicts[f"right: {why}" if told else "wrong" if told is False else "nobody says"] += 1
+            found.rows.append(dataclasses.replace(row, because=why if told else ""))
     found.rows, twins = without_twins(found.rows)
-    found.notes["decisions that stand there twice, once kept"] += twins
+    if twins:
+        repairs.add("decisions that stand there twice, once kept", "", twins)
     return found
 
 
@@ -129,20 +123,11 @@ def _fewer(row: Row, most: int, draw: random.Random) -> Row:
     return dataclasses.replace(row, tools=tuple(tool for tool in row.tools if tool["name"] in kept))
 
 
-def _judged(row: Row, decision: Decision, one: Conversation, verdicts: Verdicts, found: Gathered) -> None:
-    """With its verdict; a call that does not fit its schema is never gold."""
-    told, why = _verdict(row, decision, one, verdicts)
-    wrong = next((fault for call in row.gold for fault in call_faults(call, row.tools)), "")
-    if told and wrong:
-        found.note("right by what is said, but the call does not fit its schema: wrong", f"{one.where}: {wrong}")
-        told = False
-    found.verdicts[f"right: {why}" if told else "wrong" if told is False else "nobody says"] += 1
-    found.rows.append(dataclasses.replace(row, because=why if told else ""))
-
-
-def _verdict(row: Row, decision: Decision, one: Conversation, verdicts: Verdicts) -> tuple[bool | None, str]:
-    if verdicts.judge is not None:
-        told = verdicts.judge(asked(row, decision.results, one.fields))
+def _verdict(
+    row: Row, decision: Decision, one: Conversation, accept: bool, judge: Judge | None
+) -> tuple[bool | None, str]:
+    if judge is not None:
+        told = judge(asked(row, decision.results, one.fields))
         if told is not None:
             return verdict_of(told, one.where), "the judge"
     if any(decision.failed):
@@ -152,17 +137,15 @@ def _verdict(row: Row, decision: Decision, one: Conversation, verdicts: Verdicts
     if one.key:
         return True, "xLAM's answers"
     came = bool(decision.results) and None not in decision.results
-    return (True, "a result without an error") if verdicts.accept and came else (None, "")
+    return (True, "a result without an error") if accept and came else (None, "")
 
 
 def asked(row: Row, results: Sequence[str | None] = (), fields: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What a judge is told."""
-    seen: list[Message] = list(row.messages)
-    calls = calls_of([dict(call) for call in row.gold])
     return {
-        "messages": seen,
+        "messages": list(row.messages),
         "tools": list(row.tools),
-        "calls": calls,
+        "calls": [dict(call) for call in row.gold],
         "said": row.said,
         "results": list(results),
         "fields": dict(fields or {}),

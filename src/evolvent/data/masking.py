@@ -45,10 +45,7 @@ def mask(
     row: Row,
     draw: random.Random,
     *,
-    parameters: bool = True,
-    nested: bool = True,
     defaults: bool = True,
-    shuffle: bool = True,
     scrub: Scrub = "marked",
     alphabet: Alphabet = "own",
 ) -> Row:
@@ -57,10 +54,7 @@ def mask(
     Args:
         row: tools of different names, ``$ref`` in place.
         draw: chance.
-        parameters: rename parameters, too.
-        nested: rename those in objects, too.
         defaults: change defaults that the answer uses.
-        shuffle: change the order of the tools.
         scrub: names in descriptions and in what was said: "marked" replaces those that are written as names
             (``get_weather``, ``getWeather``, ``"city"`` in quotes, ``city=``), "all" every word of four letters and
             more that is one, "none" none.
@@ -76,14 +70,12 @@ def mask(
         row, changed = other_defaults(row, draw)
     taken = Fresh(draw, all_text(row), alphabet)
     functions = {tool["name"]: taken.name(_LENGTH) for tool in row.tools}
-    trees = {tool["name"]: tree_of(tool["parameters"], taken, nested) if parameters else {} for tool in row.tools}
+    trees = {tool["name"]: tree_of(tool["parameters"], taken) for tool in row.tools}
     given = list(values(row))
     talk = {name: new for name, new in every_name(trees, functions).items() if is_name(name)}
     talk = {name: new for name, new in talk.items() if not any(name in value for value in given)}
     masked = Renaming(functions, trees, texts_of(trees, functions, scrub), replacer(talk, scrub)).row(row)
-    order = list(range(len(row.tools)))
-    if shuffle:
-        draw.shuffle(order)
+    order = draw.sample(range(len(row.tools)), len(row.tools))
     record = {"functions": functions, "parameters": trees, "defaults": changed, "order": order, "scrub": scrub}
     return dataclasses.replace(masked, tools=tuple(masked.tools[i] for i in order), mask=record)
 

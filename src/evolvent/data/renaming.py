@@ -11,10 +11,11 @@ import string
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from evolvent.data.calls import Message, call_of
+from evolvent.data.calls import Message
 from evolvent.data.rows import Row
 from evolvent.data.schemas import Schema, Tool
 from evolvent.formulas.call_match import Call
+from evolvent.formulas.call_text import calls_of
 
 Names: TypeAlias = "dict[str, Any]"
 """``{name: {"as": its other name, "in": Names of what is in it}}``; under "" what is in values of any other name."""
@@ -48,27 +49,27 @@ class Fresh:
                 return made
 
 
-def tree_of(schema: Schema, taken: Fresh, nested: bool) -> Names:
+def tree_of(schema: Schema, taken: Fresh) -> Names:
     """A new name for each property, by its place; alternatives share theirs, and what an enum lists keeps its own."""
     tree: Names = {}
-    _grow(tree, schema, taken, nested)
+    _grow(tree, schema, taken)
     return tree
 
 
-def _grow(tree: Names, schema: Schema, taken: Fresh, nested: bool) -> None:
+def _grow(tree: Names, schema: Schema, taken: Fresh) -> None:
     if "enum" in schema or "const" in schema:
         return
     for name, one in schema.get("properties", {}).items():
         if name and name not in tree:
             tree[name] = {"as": taken.name(_LENGTH), "in": {}}
-        if name and nested and isinstance(one, Mapping):
-            _grow(tree[name]["in"], dict(one), taken, nested)
+        if name and isinstance(one, Mapping):
+            _grow(tree[name]["in"], dict(one), taken)
     for key in _PARTS:
         for one in _listed(schema.get(key)):
             if key != "additionalProperties":
-                _grow(tree, one, taken, nested)
-            elif nested:
-                _grow(tree.setdefault("", {"as": "", "in": {}})["in"], one, taken, nested)
+                _grow(tree, one, taken)
+            else:
+                _grow(tree.setdefault("", {"as": "", "in": {}})["in"], one, taken)
 
 
 def _listed(value: Any) -> list[Schema]:
@@ -167,7 +168,7 @@ class Renaming:
         return made
 
     def _written(self, one: Mapping[str, Any]) -> dict[str, Any]:
-        call = self.call(call_of(one))
+        call = self.call(calls_of(one)[0])
         text = json.dumps(call["arguments"], ensure_ascii=False)
         return {**one, "function": {**one["function"], "name": call["name"], "arguments": text}}
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -40,13 +39,13 @@ _KEYWORDS = {"type", "properties", "required", "additionalProperties", "$ref", *
 _SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
 
 
-def read_tools(path: Path, notes: Counter[str]) -> list[Tool]:
+def read_tools(path: Path, repairs: Repairs) -> list[Tool]:
     """The tools in a JSON file, or in a file of one tool a line.
 
     Raises:
         BadInput: no such file, nothing in it, what is no tool, or two tools of one name.
     """
-    data, repairs = read_bytes(path), Repairs()
+    data = read_bytes(path)
     if not data.strip():
         expected = "a JSON list of tools"
         raise BadInput("the file of the tools is empty", got=str(path), expected=expected, where=str(path))
@@ -56,13 +55,13 @@ def read_tools(path: Path, notes: Counter[str]) -> list[Tool]:
         if path.suffix != ".jsonl":
             raise
         value = [parse(line, f"{path}:{i}", repairs) for i, line in enumerate(data.splitlines(), 1) if line.strip()]
-    return tools_of(value, str(path), notes)
+    return tools_of(value, str(path), repairs)
 
 
-def tools_of(value: Any, where: str, notes: Counter[str]) -> list[Tool]:
+def tools_of(value: Any, where: str, repairs: Repairs) -> list[Tool]:
     """The tools in a JSON value: a list, text of one, ``{"tools": [...]}``, or a single tool.
 
-    Counted in ``notes``: tools that stand there twice, and what runs at the provider and has no schema.
+    Counted in ``repairs``: tools that stand there twice, and what runs at the provider and has no schema.
 
     Raises:
         BadInput: what is no tool, or two different tools of one name.
@@ -80,7 +79,7 @@ def tools_of(value: Any, where: str, notes: Counter[str]) -> list[Tool]:
         raise BadInput("no tools", got=repr(value)[:100], expected="a JSON list of tools", where=where)
     found: dict[str, Tool] = {}
     for place, entry in enumerate(value):
-        tool = tool_of(entry, f"{where}, tool {place + 1}", notes)
+        tool = tool_of(entry, f"{where}, tool {place + 1}", repairs)
         if tool is None:
             continue
         before = found.setdefault(tool["name"], tool)
@@ -92,11 +91,12 @@ def tools_of(value: Any, where: str, notes: Counter[str]) -> list[Tool]:
                 where=f"{where}, tool {place + 1}",
                 do="give one of them another name, in the calls, too: put its server's name before it, say",
             )
-        notes["tools that stand there twice, once kept"] += before is not tool
+        if before is not tool:
+            repairs.add("tools that stand there twice, once kept", where)
     return list(found.values())
 
 
-def tool_of(entry: Any, where: str, notes: Counter[str]) -> Tool | None:
+def tool_of(entry: Any, where: str, repairs: Repairs) -> Tool | None:
     """One tool in any of the forms; ``None`` for one that the provider runs, which has no schema.
 
     Raises:
@@ -105,7 +105,7 @@ def tool_of(entry: Any, where: str, notes: Counter[str]) -> Tool | None:
     inner = entry.get("function", entry) if isinstance(entry, Mapping) else entry
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str) or not inner["name"].strip():
         if isinstance(entry, Mapping) and isinstance(entry.get("type"), str) and entry["type"] != "function":
-            notes["tools that run at the provider, left out"] += 1
+            repairs.add("tools that run at the provider, left out", where)
             return None
         expected = '{"name", "description", "parameters"} of OpenAI, Anthropic, MCP or xLAM'
         raise BadInput("not a tool", got=repr(entry)[:120], expected=expected, where=where)
@@ -118,7 +118,7 @@ def tool_of(entry: Any, where: str, notes: Counter[str]) -> Tool | None:
             given = None
     if not isinstance(given, Mapping):
         raise BadInput("parameters are no schema", got=repr(given)[:100], expected="a JSON object", where=where)
-    schema = _of_xlam(given, notes) if _is_flat(given) else _of_json(given, where, notes)
+    schema = _of_xlam(given, where, repairs) if _is_flat(given) else _of_json(given, where, repairs)
     description = str(inner.get("description") or inner.get("title") or "")
     return {"name": inner["name"].strip(), "description": description, "parameters": schema}
 
@@ -192,11 +192,11 @@ def _is_flat(given: Mapping[str, Any]) -> bool:
     return bool(inner) and all(isinstance(one, str) for one in inner)
 
 
-def _of_json(given: Mapping[str, Any], where: str, notes: Counter[str]) -> Schema:
+def _of_json(given: Mapping[str, Any], where: str, repairs: Repairs) -> Schema:
     if given and not given.keys() & _KEYWORDS:
         expected = "JSON Schema, or a table of {type, description} a parameter"
         raise BadInput("parameters are no schema", got=repr(dict(given))[:100], expected=expected, where=where)
-    schema = _typed(resolved(dict(given), where), notes)
+    schema = _typed(resolved(dict(given), where), where, repairs)
     schema.setdefault("type", "object")
     if schema["type"] != "object":
         raise BadInput("parameters are no object", got=repr(given.get("type")), expected="an object", where=where)
@@ -205,13 +205,13 @@ def _of_json(given: Mapping[str, Any], where: str, notes: Counter[str]) -> Schem
     return schema
 
 
-def _typed(schema: Schema, notes: Counter[str]) -> Schema:
+def _typed(schema: Schema, where: str, repairs: Repairs) -> Schema:
     """With types of JSON Schema in place of those of a language; one that nobody knows allows anything.
 
     Titles, which most libraries make from the name, are left out; one that says more where nothing else does is the
     description.
     """
-    schema = each_part(schema, lambda part: _typed(part, notes))
+    schema = each_part(schema, lambda part: _typed(part, where, repairs))
     if isinstance(schema.get("properties"), Mapping):
         schema["properties"] = {name: _untitled(one, name) for name, one in schema["properties"].items()}
     kind = schema.get("type")
@@ -220,7 +220,8 @@ def _typed(schema: Schema, notes: Counter[str]) -> Schema:
     names = kind if isinstance(kind, list) else [kind]
     known = [_TYPE.get(str(name).lower()) for name in names]
     if None in known:
-        notes["types that are unknown, taken as any"] += "any" not in [str(name).lower() for name in names]
+        if "any" not in [str(name).lower() for name in names]:
+            repairs.add("types that are unknown, taken as any", where)
         return {key: value for key, value in schema.items() if key != "type"}
     return {**schema, "type": known if isinstance(kind, list) else known[0]}
 
@@ -233,13 +234,13 @@ def _untitled(schema: Any, name: str) -> Any:
     return rest if said or rest.get("description") else {"description": title, **rest}
 
 
-def _of_xlam(given: Mapping[str, Any], notes: Counter[str]) -> Schema:
+def _of_xlam(given: Mapping[str, Any], where: str, repairs: Repairs) -> Schema:
     properties: dict[str, Schema] = {}
     required: list[str] = []
     for name, about in given.items():
         kind, optional = re.subn(r",\s*optional\s*$", "", str(about.get("type", "any")))
         rest = {key: value for key, value in about.items() if key not in ("type", "required")}
-        properties[name] = _typed({**of_python(kind), **rest}, notes)
+        properties[name] = _typed({**of_python(kind), **rest}, where, repairs)
         if about.get("required", not optional and "default" not in about) is True:
             required.append(name)
     return {"type": "object", "properties": properties, "required": required}

@@ -78,7 +78,7 @@ def _json(text: str, at: int) -> list[dict[str, Any]]:
     calls, decoder = list[dict[str, Any]](), json.JSONDecoder()
     while True:
         value, at = _value_at(text, at, decoder)
-        calls += _calls(value)
+        calls += calls_of(value)
         at = _end(text, at)
         if not _JSON_CALL.match(text, at):
             return calls
@@ -100,19 +100,23 @@ def _end(text: str, at: int) -> int:
     return between.end() if between else at
 
 
-def _calls(value: Any) -> list[dict[str, Any]]:
+def calls_of(value: Any) -> list[dict[str, Any]]:
+    """The calls in a JSON value: one, a list, or a message's ``tool_calls``; arguments an object, its text, or none.
+
+    Raises:
+        ValueError: something in it is no call.
+    """
     if isinstance(value, list):
-        return [call for one in cast("list[Any]", value) for call in _calls(one)]
+        return [call for one in cast("list[Any]", value) for call in calls_of(one)]
     outer = _object(value)
     if "tool_calls" in outer:
-        return _calls(outer["tool_calls"])
+        return calls_of(outer["tool_calls"])
     call = _object(outer.get("function", outer))
-    arguments = call.get("arguments", call.get("parameters", {}))
+    given = next((call[key] for key in ("arguments", "parameters", "input", "args") if key in call), None)
     if not isinstance(name := call.get("name"), str) or not name:
         raise ValueError("no name")
-    return [
-        {"name": name, "arguments": dict(_object(json.loads(arguments) if isinstance(arguments, str) else arguments))}
-    ]
+    given = json.loads(given or "{}") if isinstance(given, str) else given
+    return [{"name": name, "arguments": {} if given is None else dict(_object(given))}]
 
 
 def _object(value: Any) -> Mapping[str, Any]:

@@ -1,5 +1,7 @@
 """Text to tokens: what a tool or a user writes never becomes a control token."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,15 @@ def test_tools_stand_in_the_prompt_as_the_template_writes_them_and_speak_for_nob
     opened = {"add_generation_prompt": True, "return_dict": False}
     expected = text.tokenizer.apply_chat_template(said, tools=[tool], **opened)
     assert text.chat(said, open=True, tools=[tool]).tolist() == expected
+    given = {"city": "Rome"}
+    called = [
+        [*said, {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": one}}]}]
+        for one in (given, json.dumps(given))
+    ]
+    wanted = text.tokenizer.apply_chat_template(called[0], tools=[tool], return_dict=False)
+    for messages in called:  # endpoints have arguments as text
+        assert text.chat(messages, open=False, tools=[tool]).tolist() == wanted
+        assert text.conversation(messages, [tool], open=False).tolist() == wanted
     evil = {"type": "function", "function": {"name": "f", "description": EVIL, EVIL: 1}}
     ids = text.chat(said, open=True, tools=[evil])
     controls = [i for i in ids.tolist() if i in text.control.values()]

@@ -84,7 +84,7 @@ class Text:
 
         ``chat`` puts every content aside, which a template then cannot look at (to trim it, to drop thoughts). Here
         only control tokens in a content are, so that they stay plain text; in what the assistant says only the special
-        ones: ``<tool_call>`` and ``<think>`` are tokens there. ``tool_calls`` have arguments as objects.
+        ones: ``<tool_call>`` and ``<think>`` are tokens there.
 
         Raises:
             BadInput: as for ``chat``.
@@ -96,7 +96,7 @@ class Text:
         for i, message in enumerate(messages):
             _check(message, i)
             own = special if message["role"] == "assistant" else names
-            shown.append({**_aside(message, texts, mark, own), "role": message["role"]})
+            shown.append({**_aside(_with_objects(message), texts, mark, own), "role": message["role"]})
         listed = [_aside(tool, texts, mark, names) for tool in tools]
         return self._joined(self._by_template(shown, listed, open=open), texts, mark)
 
@@ -205,7 +205,21 @@ def _mark(messages: Sequence[Any]) -> str:
 
 def _hide(message: Mapping[str, Any], texts: list[str], mark: str, i: int) -> dict[str, Any]:
     _check(message, i)
-    return {key: value if key in ("role", "type") else _hidden(value, texts, mark) for key, value in message.items()}
+    shown = _with_objects(message)
+    return {key: value if key in ("role", "type") else _hidden(value, texts, mark) for key, value in shown.items()}
+
+
+def _with_objects(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A message whose calls have their arguments as objects, as templates want them: endpoints have them as text."""
+    if not message.get("tool_calls"):
+        return message
+    functions = [one["function"] for one in message["tool_calls"]]
+    given = [
+        json.loads(one["arguments"]) if isinstance(one["arguments"], str) else one["arguments"] for one in functions
+    ]
+    made = [{**one, "arguments": arguments} for one, arguments in zip(functions, given, strict=True)]
+    calls = [{**one, "function": function} for one, function in zip(message["tool_calls"], made, strict=True)]
+    return {**message, "tool_calls": calls}
 
 
 def _check(message: Mapping[str, Any], i: int) -> None:
