@@ -24,7 +24,7 @@ from evolvent.algos import hammer
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.machine import provenance
-from evolvent.data.pickers import baselines, nearest
+from evolvent.data.pickers import baselines, said
 from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import paired_rates_interval
@@ -54,19 +54,20 @@ def items(rows, share, split):
     return [row for some in kinds for row in some[: max(1, round(share * len(some)))]]
 
 
-def only(row, name):
-    """The row with one of its tools alone."""
-    return dataclasses.replace(row, tools=tuple(tool for tool in row.tools if tool["name"] == name))
+def picked(row, embedder):
+    """The row with one of its tools alone: the one whose name and description are nearest."""
+    vectors_ND = embedder.embed([row.request, *map(said, row.tools)])
+    return dataclasses.replace(row, tools=(row.tools[int(np.argmax(vectors_ND[1:] @ vectors_ND[0]))],))
 
 
 def cells(rows, embedder):
     """By name of a cell: its environment and tasks."""
-    pick, found = nearest(embedder), {}
+    found = {}
     for split, held in HELD.items():
         for names in (*NAMES, "picked"):
             some = items(rows, 1.0 if names == "own" else FEWER, split)
             if names == "picked":
-                some = [only(row, pick(row.request, row.tools)) for row in some if row.gold]
+                some = [picked(row, embedder) for row in some if row.gold]
             world = Functions(some, "own" if names == "picked" else names, "all")
             found[f"{names}, {held}"] = (world, world.tasks("heldout", len(some), 0))
     return found
@@ -141,8 +142,8 @@ def table():
     lines = [f"| arm | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for arm in arms:
         shown = _cells(lambda cell, i, arm=arm: share(rows, arm, cell, LINE[i]))
-        picked = " / ".join(f"{known(rows, arm, 'picked', what).mean():.0%}" for what in LINE[:2])
-        lines.append(f"| `{arm}` | {' | '.join([*shown, picked])} |")
+        shown.append(" / ".join(f"{known(rows, arm, 'picked', what).mean():.0%}" for what in LINE[:2]))
+        lines.append(f"| `{arm}` | {' | '.join(shown)} |")
     pickers = [result["pickers"][str(seed)] for seed in sorted({row["seed"] for row in rows})]
     for name in pickers[0][CELLS[0]]:
         means = {cell: np.mean([one[cell][name] for one in pickers], axis=0) for cell in CELLS}
@@ -155,10 +156,10 @@ def table():
     n, cpu = len(known(rows, arms[0], "own", LINE[1])), np.mean([row["learning_cpu_s"] for row in rows])
     model, learned = result["settings"]["model"], rows[0]["learned_from"]
     facts = f"{model}, {learned} rows, {cpu:.0f} CPU-s an arm, {len(pickers)} seeds"
-    said = "Functions right / whole calls right; pickers fill in no arguments. `tool picked`: own names, both parts. "
-    said += f"Differences, and of each seed: whole calls, refusals, calls, paired over items ({n} with own names)."
+    notes = "Functions right / whole calls right; pickers fill in no arguments. `tool picked`: own names, both parts. "
+    notes += f"Differences, and of each seed: whole calls, refusals, calls, paired over items ({n} with own names)."
     commands = f"`{'`, `'.join(result['commands'])}`, {facts}, commit {result['provenance']['commit']['id'][:8]}."
-    return [*lines, "", said, commands]
+    return [*lines, "", notes, commands]
 
 
 def _cells(of):

@@ -18,7 +18,7 @@ from evolvent.runs.language.config import Plan
 from run_folders import Killed, begin, stable, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-folder = tiny_language.fixture(max_position_embeddings=1024, hidden_size=64, intermediate_size=96)
+folder = tiny_language.fixture(max_position_embeddings=2048, hidden_size=64, intermediate_size=96)
 SAID = {"ring": "Make a noise.", "halt": "Stop all.", "lamp": "Give light."}
 N = 24
 
@@ -165,7 +165,7 @@ def test_calls_are_learned_within_a_budget(folder, tmp_path):
 def test_sft_says_the_same_of_its_calls_and_what_does_not_fit_is_left_out(folder, tmp_path, capsys):
     path = tmp_path / "fc"
     path.mkdir()
-    long = replace(row(7), messages=({"role": "user", "content": "x" * 2000},))
+    long = replace(row(7), messages=({"role": "user", "content": "x" * 4000},))
     some = [*(row(i) for i in range(4)), long, row(9, "heldout")]
     (path / "rows.jsonl").write_text("".join(f"{json.dumps(one.to_dict())}\n" for one in some))
     plan = Plan(dtype="float32", eval_every=0, eval_tasks=1, answer=4, lora_rank=0)
