@@ -1,4 +1,5 @@
-"""The generated parts of docs/algos, the index and each algorithm's rows of the result files, and of docs/search.md.
+"""The generated parts of docs/algos, the index and each algorithm's rows of the result files, and of
+docs/search.md and docs/functions.md.
 
     python benchmarks/algo_pages.py
 
@@ -13,6 +14,7 @@ import language_tables
 import p3
 import parl_mt
 import tables
+import tau2_replay
 from marl_tables import table_of
 
 from evolvent import catalogue
@@ -50,12 +52,12 @@ ELSEWHERE = {
 MEASURED = {"hammer": hammer, "p3": p3, "parl_mt": parl_mt}
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
-SEARCH = PAGES.parent / "search.md"
+SEARCH, FUNCTIONS = PAGES.parent / "search.md", PAGES.parent / "functions.md"
 
 
 def main() -> None:
     """Write the parts into the pages."""
-    for page in [*sorted(PAGES.glob("*.md")), SEARCH]:
+    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS]:
         page.write_text(filled(page.read_text("utf-8"), parts_of(page.stem)), "utf-8")
 
 
@@ -65,6 +67,8 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"index": index()}
     if stem == SEARCH.stem:
         return {"searches": searches()}
+    if stem == FUNCTIONS.stem:
+        return {"tau2": "\n".join(tau2_replay.table())}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
     if stem in MEASURED:

@@ -24,7 +24,7 @@ from evolvent.algos import hammer
 from evolvent.core.config import to_json
 from evolvent.core.folder import RunFolder
 from evolvent.core.machine import provenance
-from evolvent.data.pickers import baselines, best, cosines
+from evolvent.data.pickers import baselines, said
 from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import paired_rates_interval
@@ -54,19 +54,20 @@ def items(rows, share, split):
     return [row for some in kinds for row in some[: max(1, round(share * len(some)))]]
 
 
-def only(row, name):
-    """The row with one of its tools alone."""
-    return dataclasses.replace(row, tools=tuple(tool for tool in row.tools if tool["name"] == name))
+def picked(row, embedder):
+    """The row with one of its tools alone: the one whose name and description are nearest."""
+    vectors_ND = embedder.embed([row.request, *map(said, row.tools)])
+    return dataclasses.replace(row, tools=(row.tools[int(np.argmax(vectors_ND[1:] @ vectors_ND[0]))],))
 
 
 def cells(rows, embedder):
     """By name of a cell: its environment and tasks."""
-    pick, found = best(cosines(embedder)), {}
+    found = {}
     for split, held in HELD.items():
         for names in (*NAMES, "picked"):
             some = items(rows, 1.0 if names == "own" else FEWER, split)
             if names == "picked":
-                some = [only(row, pick(row.request, row.tools)) for row in some if row.gold]
+                some = [picked(row, embedder) for row in some if row.gold]
             world = Functions(some, "own" if names == "picked" else names, "all")
             found[f"{names}, {held}"] = (world, world.tasks("heldout", len(some), 0))
     return found
@@ -137,16 +138,17 @@ def table():
     seeds = [{row["seed"] for row in rows if row["arm"] == arm} for arm in ARMS]
     rows = [row for row in rows if row["seed"] in set.intersection(*seeds)] or rows
     arms = [arm for arm in ARMS if any(row["arm"] == arm for row in rows)]
-    columns = [*CELLS, "refused: own, random", "calls: own, random"]
+    columns = [*CELLS, "refused: own, random", "calls: own, random", "tool picked"]
     lines = [f"| arm | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for arm in arms:
-        lines.append(f"| `{arm}` | {' | '.join(_cells(lambda cell, i, arm=arm: share(rows, arm, cell, LINE[i])))} |")
-        both = [known(rows, arm, "picked", what).mean() for what in LINE[:2]]
-        lines.append(f"| … the tool picked | {both[0]:.0%} / {both[1]:.0%} |" + " – |" * (len(columns) - 1))
+        shown = _cells(lambda cell, i, arm=arm: share(rows, arm, cell, LINE[i]))
+        shown.append(" / ".join(f"{known(rows, arm, 'picked', what).mean():.0%}" for what in LINE[:2]))
+        lines.append(f"| `{arm}` | {' | '.join(shown)} |")
     pickers = [result["pickers"][str(seed)] for seed in sorted({row["seed"] for row in rows})]
     for name in pickers[0][CELLS[0]]:
         means = {cell: np.mean([one[cell][name] for one in pickers], axis=0) for cell in CELLS}
-        lines.append(f"| {name} | {' | '.join(_cells(lambda cell, i, means=means: means[cell][i]))} |")
+        shown = _cells(lambda cell, i, means=means: means[cell][i])
+        lines.append(f"| {name} | {' | '.join(shown).replace(' / 0%', ' / –')} | – |")
     lines += ["", "| points [95 %] | own | random | swapped | refused | calls |", "|---|---|---|---|---|---|"]
     for a, b in PAIRS if len(arms) == len(ARMS) else ():
         of = [*((names, LINE[1]) for names in NAMES), *(("own", what) for what in LINE[2:])]
@@ -154,9 +156,10 @@ def table():
     n, cpu = len(known(rows, arms[0], "own", LINE[1])), np.mean([row["learning_cpu_s"] for row in rows])
     model, learned = result["settings"]["model"], rows[0]["learned_from"]
     facts = f"{model}, {learned} rows, {cpu:.0f} CPU-s an arm, {len(pickers)} seeds"
-    said = f"Functions right / whole calls right; differences of whole calls, paired over items ({n} with own names)."
+    notes = "Functions right / whole calls right; pickers fill in no arguments. `tool picked`: own names, both parts. "
+    notes += f"Differences, and of each seed: whole calls, refusals, calls, paired over items ({n} with own names)."
     commands = f"`{'`, `'.join(result['commands'])}`, {facts}, commit {result['provenance']['commit']['id'][:8]}."
-    return [*lines, "", said, commands]
+    return [*lines, "", notes, commands]
 
 
 def _cells(of):
@@ -177,8 +180,8 @@ def _difference(rows, a, b, names, what):
 def main():
     """Run what is asked for and not there yet; the result file is written after every run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--n", type=int, default=700, help="rows to learn from")
-    parser.add_argument("--items", type=int, nargs=2, default=[150, 50], help="of a split, to be called and not")
+    parser.add_argument("--n", type=int, default=500, help="rows to learn from")
+    parser.add_argument("--items", type=int, nargs=2, default=[150, 40], help="of a split, to be called and not")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=list(ARMS))
     parser.add_argument("--epochs", type=int, default=1)

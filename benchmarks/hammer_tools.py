@@ -111,8 +111,6 @@ ACTIONS = {
     ),
 }
 """Action: description, slots, phrases of training, phrases of held-out requests."""
-SIZES = {"heldout": (150, 50), "unseen": (150, 50)}
-"""Of a held-out split: requests that a tool serves, and that none does."""
 
 
 def tools():
@@ -129,7 +127,7 @@ def tools():
 
 
 def rows(train, sizes, seed):
-    """``train`` rows to learn from, and held-out ones: ``sizes`` as ``SIZES``."""
+    """``train`` rows to learn from, and of each split of ``sizes`` so many that a tool serves, and that none does."""
     known, draw = tools(), random.Random(f"rows/{seed}")
     seen = [thing for thing in OBJECTS if thing not in UNSEEN]
     made = [_row(known, "train", seen, i, draw) for i in range(train)]

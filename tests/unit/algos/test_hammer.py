@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import tiny_language
-from evolvent.algos import hammer
+from evolvent.algos import hammer, sft
 from evolvent.core.errors import BadInput
 from evolvent.data.calls import written
 from evolvent.data.masking import unmask
@@ -18,7 +18,7 @@ from evolvent.runs.language.config import Plan
 from run_folders import Killed, begin, stable, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-folder = tiny_language.fixture(max_position_embeddings=1024, hidden_size=64, intermediate_size=96)
+folder = tiny_language.fixture(max_position_embeddings=2048, hidden_size=64, intermediate_size=96)
 SAID = {"ring": "Make a noise.", "halt": "Stop all.", "lamp": "Give light."}
 N = 24
 
@@ -160,6 +160,20 @@ def test_calls_are_learned_within_a_budget(folder, tmp_path):
     assert after["functions right"]["value"] == after["call rate"]["value"] == 1.0
     assert found["calls"]["random"]["seen"]["functions right"]["value"] == 0.0, "who learned a name does not read"
     assert found["heldout_loss"]["value"] < found["heldout_loss_before"]["value"] / 10
+
+
+def test_sft_says_the_same_of_its_calls_and_what_does_not_fit_is_left_out(folder, tmp_path, capsys):
+    path = tmp_path / "fc"
+    path.mkdir()
+    long = replace(row(7), messages=({"role": "user", "content": "x" * 4000},))
+    some = [*(row(i) for i in range(4)), long, row(9, "heldout")]
+    (path / "rows.jsonl").write_text("".join(f"{json.dumps(one.to_dict())}\n" for one in some))
+    plan = Plan(dtype="float32", eval_every=0, eval_tasks=1, answer=4, lora_rank=0)
+    config = sft.Config(model=folder, env=f"functions:{path}", prompts=4, epochs=1, plan=plan)
+    with begin(tmp_path / "run", "sft", config) as place, Live(plain=True) as live:
+        found = sft.run(config, place, live)
+    assert found["examples"] == 4 and "1 of 5 examples left out" in capsys.readouterr().out
+    assert found["calls"]["own"]["seen"]["call rate"]["n"] == 1 and set(found["calls_before"]) == {"own", "random"}
 
 
 @pytest.mark.parametrize("env", ["", "arithmetic:addition", "functions:{},names=random"])
