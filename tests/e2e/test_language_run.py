@@ -12,6 +12,7 @@ import pytest
 import tiny_language
 from evolvent.cli import run
 from evolvent.core.errors import EvolventError
+from evolvent.runs.account.changed import HELDOUT
 from run_folders import stable, weights
 
 evolvent = partial(command.evolvent, trains=True)
@@ -59,7 +60,10 @@ def test_a_run_leaves_a_folder_that_says_all(whole, model):
     credit = json.loads((folder / "credit.json").read_text())
     assert credit["rules"][0]["name"] == "poad" and {"ntpo", "group_std"} <= {r["name"] for r in credit["rules"]}
     assert (folder / "model" / "adapter_config.json").exists()
-    assert "Credit of every token" in (folder / "report.html").read_text()
+    page = (folder / "report.html").read_text()
+    assert "Credit of every token" in page and "One task, before and after" in page
+    kept = [len((folder / name).read_text().splitlines()) for name in HELDOUT.values()]
+    assert kept == [summary["greedy"]["n"]] * 2, "every attempt at a held-out task, before and after"
     assert "report.html" in out and not list((folder / "checkpoints").glob(".*"))
 
 

@@ -47,7 +47,9 @@ def test_a_run_leaves_a_folder_that_says_all(whole):
     assert [row.get("phase") for row in rows].count("eval") == EVALUATIONS
     assert [rows[0]["phase"], rows[1]["phase"]] == ["random", "idle"]
     assert sum("update" in row for row in rows) == UPDATES and sum(rows[2]["credit"]) == pytest.approx(1, abs=1e-3)
-    assert (folder / "behaviour.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("behaviour.png", "behaviour_random.png"):
+        assert (folder / name).read_bytes().startswith(b"\x89PNG")
+    assert all(len(row["returns"]) == row["n"] for row in rows if row.get("phase"))
     report = (folder / "report.html").read_text()
     assert "data:image/png" in report and "return, no action" in report
 

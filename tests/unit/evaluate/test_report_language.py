@@ -10,12 +10,15 @@ import pytest
 from test_report import NASTY, Page
 
 from evolvent import catalogue
+from evolvent.core.episode import Episode
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.compare import cells, compare, load
 from evolvent.evaluate.live import Live, interval
 from evolvent.evaluate.outcome import tell
 from evolvent.evaluate.pages.compare_page import write_html
+from evolvent.formulas.call_match import judgement, match
 from evolvent.running import page_of, write_report
+from evolvent.runs.account.changed import write
 from evolvent.runs.account.samples import first_and_last
 from evolvent.runs.account.updates import success_interval, updates
 from sample_language_run import sample_language_run
@@ -219,3 +222,18 @@ def test_where_nothing_but_success_is_reported_there_is_no_such_part(tmp_path):
     rows = [{k: v for k, v in json.loads(line).items() if k != "reward_format_mean"} for line in lines]
     (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "What the environment tells" not in write_report(path).read_text(encoding="utf-8")
+
+
+def test_calls_at_held_out_tasks_stand_before_and_after(tmp_path):
+    folder = sample_language_run(tmp_path / "r")
+    gold = [{"name": "book", "arguments": {"day": "Monday"}}]
+    for when, said in (("before", []), ("after", gold)):
+        episode = Episode("t", env="functions", id=when)
+        episode.observe("a table on Monday")
+        episode.act(str(said), reward=float(said == gold))
+        episode.meta["judged"] = [judgement(said, gold, match(said, gold), right=said == gold)]
+        episode.end(terminated=True, success=said == gold)
+        write(folder, when, [episode])
+    words = Page(html(folder)).words
+    assert "right function, of 1 that need a call 0 % [0, 79] 100 % [21, 100]" in words
+    assert "before: wrong" in words and "Before: book is missing." in words
