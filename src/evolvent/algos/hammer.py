@@ -11,7 +11,6 @@ Paper: Lin et al. 2024, Hammer: Robust Function-Calling for On-Device Language M
 Rows are the training tasks of ``functions:fc/``, a folder of ``evolvent data functions``. What is drawn depends on
 seed, epoch and row alone. The summary has calls, functions, arguments, refusals and the call rate of held-out tasks
 before and after, with their own names and with random ones, of seen and unseen functions (``calls_before``, ``calls``).
-
 Controls: ``--mask 0``, ``--irrelevant 0``; both are SFT.
 
 Deviations: published are 60,000 rows of xLAM and 7,500 without a right tool, copied three times, two thirds of the
