@@ -45,6 +45,7 @@ def mask(
     row: Row,
     draw: random.Random,
     *,
+    parameters: bool = True,
     defaults: bool = True,
     scrub: Scrub = "marked",
     alphabet: Alphabet = "own",
@@ -54,6 +55,7 @@ def mask(
     Args:
         row: tools of different names, ``$ref`` in place.
         draw: chance.
+        parameters: rename parameters, too.
         defaults: change defaults that the answer uses.
         scrub: names in descriptions and in what was said: "marked" replaces those that are written as names
             (``get_weather``, ``getWeather``, ``"city"`` in quotes, ``city=``), "all" every word of four letters and
@@ -70,7 +72,7 @@ def mask(
         row, changed = other_defaults(row, draw)
     taken = Fresh(draw, all_text(row), alphabet)
     functions = {tool["name"]: taken.name(_LENGTH) for tool in row.tools}
-    trees = {tool["name"]: tree_of(tool["parameters"], taken) for tool in row.tools}
+    trees = {tool["name"]: tree_of(tool["parameters"], taken) if parameters else {} for tool in row.tools}
     given = list(values(row))
     talk = {name: new for name, new in every_name(trees, functions).items() if is_name(name)}
     talk = {name: new for name, new in talk.items() if not any(name in value for value in given)}

@@ -161,7 +161,7 @@ def test_any_rows_packed_have_the_loss_and_gradient_of_rows_one_by_one(folder, t
     slopes = sum(slope * n for _, slope, n in alone) / tokens
     for value, slope, n in got:
         assert n == tokens and value == pytest.approx(loss, abs=1e-5)
-        assert float((slope - slopes).norm()) < 1e-5 * float(slopes.norm())
+        assert float((slope - slopes).norm()) < 5e-5 * float(slopes.norm())  # float32, summed in another order
 
 
 def of_batch(model, episodes, micro):
