@@ -9,6 +9,7 @@ A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; e
 import re
 from pathlib import Path
 
+import bfcl_frozen
 import hammer
 import language_tables
 import p3
@@ -68,7 +69,7 @@ def parts_of(stem: str) -> dict[str, str]:
     if stem == SEARCH.stem:
         return {"searches": searches()}
     if stem == FUNCTIONS.stem:
-        return {"tau2": "\n".join(tau2_replay.table())}
+        return {"tau2": "\n".join(tau2_replay.table()), "frozen": "\n".join(bfcl_frozen.table())}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
     if stem in MEASURED:

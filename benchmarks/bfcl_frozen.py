@@ -106,8 +106,13 @@ def picked(env: Bfcl, task: Task, pick: Pick) -> dict[str, Any]:
 
 
 # -------------------------------------------------------------------------------------------------------- tables
-def table(result: dict[str, Any]) -> list[str]:
-    """Both tables as lines of Markdown."""
+def table() -> list[str]:
+    """Both tables as lines of Markdown, of what is there."""
+    return tables(json.loads(OUT.read_text("utf-8"))) if OUT.exists() else ["None published yet."]
+
+
+def tables(result: dict[str, Any]) -> list[str]:
+    """The same of a result."""
     lines = [f"| BFCL | {' | '.join(COLUMNS)} | CPU-s an item | tokens |", "|---" * (len(COLUMNS) + 3) + "|"]
     for arm in (*ASKED, *PICKED):
         rows = [row for row in result["rows"] if (row["part"], row["arm"]) == ("bfcl", arm)]
@@ -115,10 +120,12 @@ def table(result: dict[str, Any]) -> list[str]:
             cells = [_share([row[key] for row in some]) for key, some in _columns(rows)]
             cells += [f"{_mean(rows, 'cpu_s'):.2f}", f"{_mean(rows, 'tokens'):.0f}"]
             lines.append(f"| {arm} | {' | '.join(cells)} |")
-    lines += ["", "| HammerBench | type | n | Func | Args | PHR [95 %] | PMR |", "|---" * 7 + "|"]
-    for arm in LEAVES:
+    asked = [arm for arm in LEAVES if any(row["arm"] == arm for row in result["rows"])]
+    if asked:
+        lines += ["", "| HammerBench | type | n | Func | Args | PHR [95 %] | PMR |", "|---" * 7 + "|"]
+    for arm in asked:
         rows = [row for row in result["rows"] if (row["part"], row["arm"]) == ("hammerbench", arm)]
-        for kind, found in figures([(row["kind"], row["snapshots"]) for row in rows]).items() if rows else ():
+        for kind, found in figures([(row["kind"], row["snapshots"]) for row in rows]).items():
             lines.append(f"| {arm} | {kind or 'all'} | {_hallucinated(rows, kind, found)} |")
     commit = result["provenance"]["commit"]["id"][:8]
     return [*lines, "", f"`{'`, `'.join(result['commands'])}`, {result['model']}, commit {commit}."]
@@ -191,7 +198,7 @@ def main() -> None:
                 row = {"item": task.id, "kind": task.kind, "said": [one["said"] for one in done["steps"]]}
                 row |= {"snapshots": [one["snapshot"] for one in done["steps"]]}
                 keep("hammerbench", arm, row | {key: done[key] for key in ("right", "cpu_s", "tokens")})
-    print("\n".join(table(result)))
+    print("\n".join(tables(result)))
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_all_arms_are_run_once_and_shown(tmp_path, monkeypatch):
     assert right["free"] == [4, 0] and right["words"] == [4, 4] == right["nearest"] and right["never calls"] == [0, 4]
     assert [row["function"] for row in rows["words alone"] if row["kind"] == "multiple"] == [True] * 4
     assert not any(row["function"] for row in rows["first function"])
-    lines = module.table(result)
+    lines = module.tables(result)
     assert any(line.startswith("| words | 100% [51%, 100%]") for line in lines)
     assert any(line.startswith("| as it is | Based | 6 | 1.00 | 1.00 | 0%") for line in lines)
     module.main()
