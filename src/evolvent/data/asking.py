@@ -29,8 +29,17 @@ Calls: []
 """
 INSTRUCTIONS = f"{FORM}If no tool does what is asked, or a required value is not said, answer [].\n\n{SHOWN}"
 LABELS: tuple[str, str] = ("Tools and request", "Calls")
-STOP: tuple[str, ...] = ("\n\n", "}]\n", "] {", "] [", "\nAssistant:", "\nRequest:", "\nResult:", f"{LABELS[0]}:")
-"""What ends an answer: a base model goes on behind its list, with the next tool or with what could be said next. Three
+_NEXT = ("{", "[", "Request", "Assistant", "Tool", "Result", "Calls")
+STOP: tuple[str, ...] = (
+    "\n\n",
+    "}]\n",
+    "\nAssistant:",
+    "\nRequest",
+    "\nResult:",
+    f"{LABELS[0]}:",
+    *(f"] {word}" for word in _NEXT),
+)
+"""What ends an answer: a base model goes on behind its list, with the next tool or with what could be said next. Some
 take brackets with them, which ``formulas.call_text`` puts back."""
 
 

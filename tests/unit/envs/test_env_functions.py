@@ -265,7 +265,7 @@ def test_what_a_stop_leaves_of_an_answer_is_whole():
     stops = functions.Functions.stop
     call = {"name": "cancel", "arguments": {"id": "B7"}}
     for calls in ([], [call], [call, call]):
-        for behind in (' {"name": "lost_item"', "\nAs the request says", "\nAssistant: done", "\n\n"):
+        for behind in (' {"name": "lost_item"', "\nAs the request says", "\nAssistant: done", "\n\n", " Requests: []"):
             said, stopped = cut(f"{json.dumps(calls)}{behind}", stops)
             assert functions.answered(said) == calls and (stopped or not calls), behind
     assert functions.answered('[{"name": "cancel", "arguments": {"id": "B7"') is None
