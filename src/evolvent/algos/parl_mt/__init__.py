@@ -163,13 +163,17 @@ def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list
         told = [{name: row[name] for name in ("notes", "said", "kept")} for row in found]
         pairs = [replace(pair, **one) for pair, one in zip(pairs, told, strict=True)]
     elif verify:
-        run.live.status(f"{len(pairs):,} notes to verify ({config.pag.verify})")
+        judge = config.pag.verify
+        run.live.status(f"{len(pairs):,} notes" + ("" if judge == "none" else f" to verify ({judge})"))
         pairs = _verified(run, pairs, plain)
         rows = [asdict(pair) | {"request": pair.now.request} for pair in pairs]
         for row in rows:
             del row["now"]
         write_atomic(path, "".join(dump(row) + "\n" for row in rows))
-        run.live.note(f"notes that the gold call is made from: {pag.acceptance(rows)['accepted']:.0%} of {len(rows):,}")
+        passed = f"{pag.acceptance(rows)['accepted']:.0%} of {len(rows):,}"
+        run.live.note(
+            "notes: nobody verified them" if judge == "none" else f"the gold call is made from {passed} notes"
+        )
     if not any(pair.kept for pair in pairs):
         do = "--verify-after 24, a stronger model by its name, or --verify none"
         raise BadInput("the gold call is made from no notes", got=f"--verify {config.pag.verify}", do=do)
