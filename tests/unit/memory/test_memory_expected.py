@@ -46,11 +46,12 @@ def test_the_posterior_by_hand():
     pool = pool_of((0.9, 0.8), {2: [Past(0.8, 1.0, 1.0), Past(0.7, 0.0, 0.5)]}, sources={"self": (2.0, 1.0)})
     record, e = (4.0 * 1.0 + 1.0) / 6.0, np.exp(-1.0)
     own = (4.0 * record + 1.0) / (4.0 + 1.0 + 0.5 * np.exp(-0.5))  # what is twice as far counts for its own record
-    second = (3.0 * own * e + 1.0) / (3.0 + 1.0 + 0.5 * e)
+    second = (3.0 * own + 1.0) / (3.0 + 1.0 + 0.5 * e)
     # or the older, failed one was of another rate: under uniform priors 1/2 and 1/(1 + c), against both of one rate
     c = 0.5 * e
     one, both = 0.1 / 2.0 / (1.0 + c), 0.9 * math.gamma(2.0) * math.gamma(1.0 + c) / math.gamma(3.0 + c)
-    second = (one * (3.0 * own * e + 1.0) / 4.0 + both * second) / (one + both)
+    second = (one * (3.0 * own + 1.0) / 4.0 + both * second) / (one + both)
+    second -= min(record, second) * (1.0 - e)  # the first is .1 nearer
     np.testing.assert_allclose(memlift.expected(CONFIG, pool), [record, second])
 
 
@@ -74,7 +75,7 @@ def test_without_outcomes_the_nearest_comes_first_and_of_equals_the_newest():
 
 def test_what_promises_less_than_half_of_the_best_is_hidden_until_that_fails():
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8))).best == [0]  # e^-1
-    failed = {1: [Past(0.9, 0.0, 1.0)] * 4}
+    failed = {1: [Past(0.9, 0.0, 1.0)] * 1}
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8), failed)).best == [1, 0]
 
 
@@ -83,6 +84,17 @@ def test_the_nearest_does_not_keep_what_outcomes_speak_for_out_of_reach():
     for gap in (0.1, 0.3, 0.39):
         history = {1: [Past(0.99, 0.0, 1.0)] * 8, 2: [Past(0.99 - gap, 1.0, 1.0)] * 8}
         assert memlift.rank(CONFIG, pool_of((0.99, 0.99 - gap), history, k=1)).best == [1]
+        history[1] = [Past(0.99, float(i % 3 == 0), 1.0) for i in range(16)]  # it fails in two of three
+        assert memlift.rank(CONFIG, pool_of((0.99, 0.99 - gap), history, k=1)).best == [1]
+
+
+def test_what_helped_elsewhere_does_not_stand_before_what_was_said_about_this_task():
+    """Two notes that succeeded at many tasks, as far from them as from this one; a nearer one was not tried yet."""
+    history = {2: [Past(0.8, 1.0, 1.0)] * 16, 3: [Past(0.78, 1.0, 1.0)] * 16}
+    pool = pool_of((0.95, 0.8, 0.78), history, k=1, sources={"self": (8.0, 7.0)})
+    assert memlift.rank(CONFIG, pool).best == [0]
+    history[1] = [Past(0.95, 0.0, 1.0)] * 4
+    assert memlift.rank(CONFIG, pool_of((0.95, 0.8, 0.78), history, k=1, sources={"self": (8.0, 7.0)})).best == [1]
 
 
 # ------------------------------------------------------------------------------- two answers to one question

@@ -1,19 +1,22 @@
 """memlift, our own and the default: shown is what promises most, by outcomes where there are some, by nearness else.
 
-    expected(m) = sum_r p(r) (n0 prior(m) + sum_{j<=r} c_j R_j) / (n0 + sum_{j<=r} c_j)
-    prior(m) = P(m) exp(-max(0, s_max - s(m)) / l),   c_j = w_j exp(-|s_j - s(m)| / l)
+    expected(m) = mean(m) - max over m' nearer of min(mean(m), mean(m')) (1 - exp(-(s(m') - s(m)) / l))
+    mean(m) = sum_r p(r) (n0 P(m) + sum_{j<=r} c_j R_j) / (n0 + sum_{j<=r} c_j),   c_j = w_j exp(-|s_j - s(m)| / l)
     P(m) = (strength P(source) + sum_j b_j R_j) / (strength + sum_j b_j),   b_j = w_j exp(-|s_j - s(m)| / 2 l)
 
-The expected success of showing a memory is a posterior mean. Before any outcome it is the track record of its source,
-and falls with how much farther from the task it is (cosine ``s``) than the nearest that does not seem to fail always
-(``s_max``). Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and less
-where the task there was another one (``s_j``: its cosine to that task), the less so for its own record, which takes the
-place of its source's. Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for
-``r`` outcomes and was another one before; before the j-th it may have changed with probability ``w_j hazard``, so that
-failures of others do not look like a change of its own. The k that promise most are shown, of equals the nearest, then
-the newest; what promises less than ``hide`` of the best is not. Of two answers to one question (a key), one that was
-used there and only failed is not shown where the other promises more (it less than ``outdone`` of that): a model that
-reads both takes either, or makes a third of them.
+The success of showing a memory has a posterior mean. Before any outcome it is the track record of its source. Each of
+its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and less where the task there was
+another one (``s_j``: its cosine to that task), the less so for its own record, which takes the place of its source's.
+What is nearer to the task (cosine ``s``) and promises success leaves the less to expect of a memory the farther that
+is: what helped at many tasks does not stand before what was said about this one. A memory whose mean is more than twice
+that of all that is nearer comes before them, however far it is.
+
+Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for ``r`` outcomes and was
+another one before; before the j-th it may have changed with probability ``w_j hazard``, so that failures of others do
+not look like a change of its own. The k that promise most are shown, of equals the nearest, then the newest; what
+promises less than ``hide`` of the best is not. Of two answers to one question (a key), one that was used there and only
+failed is not shown where the other promises more (it less than ``outdone`` of that): a model that reads both takes
+either, or makes a third of them.
 
 ``w`` is the share of the action that it explains and none that is more like the action, if that is known (what was used
 behind the first answers for half of a failure), else 1 for the first in the prompt and ½ for the others; and of those
@@ -62,8 +65,8 @@ class Config(Policy):
     prior_n0: float = 3.0
     """Weight of what is expected before any outcome, as a number of outcomes."""
     length: float = 0.25
-    """Difference in relevance over which that expectation, and what an outcome says, falls to 37 %; 1 is from the gate
-    to a cosine of 1."""
+    """Difference in relevance over which falls to 37 % what an outcome says, and what is left to expect beside a nearer
+    memory that promises as much; 1 is from the gate to a cosine of 1."""
     hazard: float = 0.1
     """Probability, before an outcome that is all a memory's own, that its answer has changed (Adams and MacKay
     2007)."""
@@ -143,7 +146,7 @@ def _outdone(config: Config, pool: Candidates) -> set[int]:
     for key, rows in under.items():
         if not key or len(rows) < 2:
             continue
-        at_key = {i: _promise(config, pool, i, 1.0, 1.0) for i in rows}
+        at_key = {i: _mean(config, pool, i, 1.0) for i in rows}
         won = {i: _won(config, pool, i) for i in rows}
         best = max((at_key[i] for i, share in won.items() if share is None or share >= 0.5), default=0.0)
         found |= {i for i in rows if won[i] == 0.0 and at_key[i] < config.outdone * best}
@@ -167,13 +170,17 @@ def _length(config: Config) -> float:
 
 def expected(config: Config, pool: Candidates) -> np.ndarray:
     """Expected success of showing each candidate, as a share of the reward range: float64 ``[N]``."""
-    leads = ~bars(config, pool)
-    near = float(pool.relevance[leads if leads.any() else slice(None)].max())
-    return np.array([_promise(config, pool, i, here, near) for i, here in enumerate(pool.relevance.tolist())])
+    s_N = np.asarray(pool.relevance, np.float64)
+    mean_N = np.array([_mean(config, pool, i, here) for i, here in enumerate(s_N.tolist())])
+    length, left = _length(config), list[float]()
+    for here, mean in zip(s_N, mean_N, strict=True):
+        apart_N = -np.expm1(np.minimum(0.0, here - s_N) / length)  # 0 for what is not nearer
+        left.append(mean - np.max(np.minimum(mean, mean_N) * apart_N))
+    return np.array(left)
 
 
-def _promise(config: Config, pool: Candidates, i: int, here: float, near: float) -> float:
-    """Expected success of a candidate at a task to which its relevance is ``here`` and that of the nearest ``near``."""
+def _mean(config: Config, pool: Candidates, i: int, here: float) -> float:
+    """Posterior mean of the success of a candidate at a task to which its relevance is ``here``."""
     lo, hi = pool.reward_range
     row, length = pool.rows[i], _length(config)
     start = (start_value(config, pool.reward_range) - lo) / (hi - lo)
@@ -185,9 +192,8 @@ def _promise(config: Config, pool: Candidates, i: int, here: float, near: float)
     close = [math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
     around = [p.weight * c for p, c in zip(past, close, strict=True)]
     own = sum(c * share for c, share in zip(around, won, strict=True))
-    prior = lift.source_prior(prior, own, sum(around), config.strength)
     return mean_since_change(
-        config.prior_n0 * prior * math.exp(min(0.0, here - near) / length),
+        config.prior_n0 * lift.source_prior(prior, own, sum(around), config.strength),
         config.prior_n0,
         [b * c for b, c in zip(around, close, strict=True)],
         won,
