@@ -22,13 +22,15 @@ from evolvent.formulas import coalitions, effect
 from evolvent.formulas.statistics import student_interval, wilson
 from evolvent.teams.parts import Part
 
+KEEP = "keep it"
+HARM = "it does harm: leave it out"
 COSTS = ("tokens", "calls", "seconds")
 SMALL = 0.1
 """A share of the range of scores: a part that earns less than that at best is not worth its cost."""
 
 
 class Row(NamedTuple):
-    """One run. ``held``: at a task that was held apart. ``tokens`` is ``None`` where they were not counted."""
+    """One run. ``held``: at a task held apart. ``calls`` and ``tokens`` are ``None`` where they were not counted."""
 
     held: bool
     task: int
@@ -36,7 +38,7 @@ class Row(NamedTuple):
     seed: int
     score: float
     seconds: float
-    calls: int
+    calls: int | None
     tokens: float | None
     error: str
     read: frozenset[str]
@@ -88,17 +90,18 @@ class Game:
     """
 
     def __init__(self, parts: Sequence[Part], rows: Sequence[Row], looked: bool) -> None:
-        self._parts, self._looked, self._n = parts, looked, len(parts)
+        self._parts, self.looked, self.n = parts, looked, len(parts)
         self.rows = rows
-        self.unread = {part.name for part in parts} - frozenset[str]().union(*(row.read for row in rows))
+        read = frozenset[str]().union(*(row.read for row in rows))
+        broken = all(row.error for row in rows)  # before they could ask
+        self.unread = set[str]() if broken else {part.name for part in parts} - read
         self.scores = self._means([row.score for row in rows])
         self.tasks = len({row.task for row in rows})
         values = [row.score for row in rows]
-        usual = not values or (min(values) >= 0 and max(values) <= 1)
-        self.span = 1.0 if usual else max(values) - min(values)
-        self.table = (
-            np.array([self.scores[m] for m in range(1 << self._n)]) if len(self.scores) == 1 << self._n else None
-        )
+        self.usual = min(values) >= 0 and max(values) <= 1
+        self.span = 1.0 if self.usual else max(values) - min(values) or 1.0
+        whole = len(self.scores) == 1 << self.n
+        self.table = np.array([self.scores[m] for m in range(1 << self.n)]) if whole else None
         self.costs = {name: self._cost_of(name) for name in COSTS}
 
     def strong(self, mask: int) -> tuple[str, ...]:
@@ -115,42 +118,53 @@ class Game:
 
     def _cost_of(self, name: str) -> dict[int, np.ndarray] | None:
         values = [getattr(row, name) for row in self.rows]
-        if name != "seconds" and not any(row.calls for row in self.rows):
+        if name != "seconds" and all(row.calls == 0 for row in self.rows):
             return None  # nothing was counted: no run is known to have taken nothing
         if name == "tokens":
-            values = [0.0 if row.tokens is None and not row.calls else row.tokens for row in self.rows]
+            values = [0.0 if row.calls == 0 else row.tokens for row in self.rows]
         return None if None in values else self._means(values)
 
-    def number(self, name: str, x_T: np.ndarray, *, cost: bool = False) -> Number:
-        """The mean over tasks with its interval; of a cost none is wider than what was seen."""
-        n, mean, lo, hi = len(x_T), float(x_T.mean()), math.nan, math.nan
+    def number(self, name: str, x_T: np.ndarray, *, least: float = -1.0) -> Number:
+        """The mean over tasks of values that are scores (``least=0``) or differences of them, with its interval."""
+        n, mean = len(x_T), float(x_T.mean())
         off = float(((x_T - mean) ** 2).sum())
-        span = self.span if not cost else float(np.abs(x_T).max()) or 1.0
-        if self._looked:
-            if n >= effect.LEAST:
-                half = span * effect.half_width(off / span**2 * n / (n - 1)) / n
-                lo, hi = mean - half, mean + half
-        elif n > 1 and off <= 1e-18 * span**2 and not cost:  # all tasks say the same: how many others would not?
-            half = span * wilson(0, n)[1]
+        if not self.looked and n > 1 and off <= 1e-18 * self.span**2:  # all say the same: how many others would not?
+            half = self.span * wilson(0, n)[1]
             lo, hi = mean - half, mean + half
         else:
-            lo, hi = student_interval(x_T)
-        return Number(name, mean, (lo, hi), n=n)
+            lo, hi = self._interval(x_T, self.span)
+        if self.usual:
+            lo, hi = max(lo, least), min(hi, 1.0)
+        return Number(name, mean, None if math.isnan(lo) else (lo, hi), n=n)
+
+    def cost(self, name: str, x_T: np.ndarray) -> Number:
+        """The mean over tasks of a cost with its interval; none where all tasks say the same."""
+        lo, hi = self._interval(x_T, float(np.abs(x_T).max()) or 1.0)
+        return Number(name, float(x_T.mean()), (lo, hi) if lo < hi else None, n=len(x_T))
+
+    def _interval(self, x_T: np.ndarray, span: float) -> tuple[float, float]:
+        n, mean = len(x_T), float(x_T.mean())
+        if not self.looked:
+            return student_interval(x_T)
+        if n < effect.LEAST:
+            return math.nan, math.nan
+        half = span * effect.half_width(float(((x_T - mean) ** 2).sum()) / span**2 * n / (n - 1)) / n
+        return mean - half, mean + half
 
     def shapley(self, game: Mapping[int, np.ndarray]) -> np.ndarray:
         """``[n, T]``."""
-        return coalitions.shapley_of_measured(self._n, game)[0]
+        return coalitions.shapley_of_measured(self.n, game)[0]
 
     def parts(self) -> list[PartWorth]:
         """Each part."""
-        full = (1 << self._n) - 1
+        full = (1 << self.n) - 1
         phi = self.shapley(self.scores)
         takes = {name: None if game is None else self.shapley(game) for name, game in self.costs.items()}
         banzhaf = None if self.table is None else coalitions.banzhaf(self.table)
         found: list[PartWorth] = []
         for i, part in enumerate(self._parts):
             name, bit = part.name, 1 << i
-            cost = {key: None if x is None else self.number(key, x[i], cost=True) for key, x in takes.items()}
+            cost = {key: None if x is None else self.cost(key, x[i]) for key, x in takes.items()}
             whole = {key: None if game is None else float(game[full].mean()) for key, game in self.costs.items()}
             shares = {
                 key: one.value / w if one and one.value is not None and (w := whole[key]) else None
@@ -175,12 +189,12 @@ class Game:
 
     def _verdict(self, worth: Number, shares: Mapping[str, float | None]) -> str:
         lo, hi = worth.ci95 or (None, None)
-        if lo is None or hi is None or math.isnan(lo) or math.isnan(hi):
+        if lo is None or hi is None:
             return "too few tasks to say"
         if lo > 0:
-            return "keep it"
+            return KEEP
         if hi < 0:
-            return "it does harm: leave it out"
+            return HARM
         if (shares["tokens"] or 0.0) < 0 and lo > -SMALL * self.span:
             return "it saves, and no harm is seen: keep it"
         return "leave it out" if hi <= SMALL * self.span else "too few tasks to say"
@@ -188,33 +202,35 @@ class Game:
     def configuration(self, mask: int) -> Configuration:
         """One that was run."""
         takes = {key: None if game is None else float(game[mask].mean()) for key, game in self.costs.items()}
-        return Configuration(self.strong(mask), self.number("score", self.scores[mask]), takes)
+        return Configuration(self.strong(mask), self.number("score", self.scores[mask], least=0.0), takes)
 
     def widest(self) -> float:
         """Half the width of the widest interval of a part; infinite where there is none yet."""
-        ends = [self.number("", x_T).ci95 or (None, None) for x_T in self.shapley(self.scores)]
-        halves = [(hi - lo) / 2 for lo, hi in ends if lo is not None and hi is not None]
-        return math.inf if any(map(math.isnan, halves)) else max(halves)
+        ends = [self.number("", x_T).ci95 or (-math.inf, math.inf) for x_T in self.shapley(self.scores)]
+        return max((hi - lo) / 2 for lo, hi in ends if lo is not None and hi is not None)
 
     def best(self) -> int:
-        """The configuration to use: the best score of those without a part that is to be left out; a tie: the cheaper.
+        """The configuration to use: the best of those without a part that is to be left out; a tie: the cheaper.
 
-        One that was not run is taken for what its parts add.
+        Where such parts do no harm, runs with and without them are taken together. A configuration that was not run is
+        taken for what its parts add.
         """
-        parts = {one.name: one for one in self.parts()}
-        out = sum(
-            1 << i for i, p in enumerate(self._parts) if parts[p.name].verdict.endswith(("leave it out", "exactly 0"))
-        )
-        rest = (1 << self._n) - 1 - out
-        means = {mask: float(x.mean()) for mask, x in self.scores.items() if not mask & out}
-        if rest not in means:
-            means[rest] = float(self.scores[0].mean()) + sum(
-                parts[name].shapley.value or 0.0 for name in self.strong(rest)
-            )
-        game = self.costs["tokens"] or {}  # not seconds: another run would choose otherwise
+        out = harm = 0
+        for i, one in enumerate(found := self.parts()):
+            out |= (one.verdict.endswith(("leave it out", "exactly 0"))) << i
+            harm |= (one.verdict == HARM) << i
+        pooled: dict[int, list[float]] = defaultdict(list)
+        for mask, x_T in self.scores.items():
+            if not mask & harm:
+                pooled[mask & ~out].append(float(x_T.mean()))
+        means = {mask: math.fsum(x) / len(x) for mask, x in pooled.items()}
+        rest = (1 << self.n) - 1 - out
+        adds = math.fsum(one.shapley.value or 0.0 for one in found if one.name in self.strong(rest))
+        means.setdefault(rest, float(self.scores[0].mean()) + adds)
+        tokens = self.costs["tokens"] or {}  # not seconds: another run would choose otherwise
 
         def order(mask: int) -> tuple[float, float, int]:
-            cost = float(game[mask].mean()) if mask in game else math.inf
+            cost = float(tokens[mask].mean()) if mask in tokens else math.inf
             return round(means[mask], 9), -cost, -mask.bit_count()
 
         return max(means, key=order)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from evolvent.evaluate.blocks import Bars, Block, Headline, Hint, Number, Page, Table, Text
-from evolvent.evaluate.live import count, percent
+from evolvent.evaluate.live import count, number, percent
 from evolvent.teams.game import COSTS, in_words
 from evolvent.teams.report import Report, called
 
@@ -23,8 +23,8 @@ def page_of(report: Report) -> Page:
     if report.verified is not None:
         against = (dataclasses.replace(one, name=f"more than {one.name}") for one in report.against)
         body.append(Headline((dataclasses.replace(report.verified, name=f"score of the best: {best}"), *against)))
-    parts = list(report.parts.values())
-    body.append(Text(tuple(map(str, parts)), title="Part by part"))
+    parts, choice = list(report.parts.values()), report.choice()
+    body.append(Text((*map(str, parts), choice[:1].upper() + choice[1:]), title="Part by part"))
     ordered = sorted(parts, key=lambda p: -(p.shapley.value or 0.0))
     body.append(_bars("What each part earns", [(p.name, p.shapley) for p in ordered]))
     body += [
@@ -41,6 +41,10 @@ def page_of(report: Report) -> Page:
     body.append(_configurations(report))
     if report.notes:
         body.append(Text(report.notes, tone="warning", title="What limits these numbers"))
+    out = [p.name for p in parts if p.verdict.endswith("leave it out")]
+    verdict = f"Best: {best}."
+    if report.behind:
+        verdict = f"Not confirmed: {best} was chosen, and is behind {report.behind} at the tasks held apart."
     facts = (
         count(len(parts), "part"),
         count(report.tasks, "task"),
@@ -55,35 +59,34 @@ def page_of(report: Report) -> Page:
         facts,
         report.runs,
         "runs",
-        Hint(verdict=report.choice().capitalize()),
+        Hint(verdict=verdict + (f" Leave out: {', '.join(out)}." if out else "")),
         _READING,
         "What each part is worth",
     )
 
 
 def _bars(title: str, rows: list[tuple[str, Number | None]]) -> Bars:
-    return Bars(title, tuple(dataclasses.replace(one, name=name) for name, one in rows if one is not None))
+    return Bars(title, tuple(dataclasses.replace(one, name=name) for name, one in rows if one is not None), zero=True)
 
 
 def _configurations(report: Report) -> Table:
-    """The best score first; the one that was chosen is marked."""
-    shown = sorted(report.configurations, key=lambda one: -(one.score.value or 0.0))
+    """The best score first, then the cheapest; the one that was chosen has a mark."""
+    shown = sorted(report.configurations, key=lambda one: (-(one.score.value or 0.0), one.takes["tokens"] or 0.0))
     known = [key for key in COSTS if any(one.takes[key] is not None for one in shown)]
     full = max(shown, key=lambda one: len(one.strong))
     rows = [
         (
-            called(one.strong, len(report.parts)),
+            called(one.strong, len(report.parts)) + " ✓ chosen" * (one.strong == report.best),
             in_words(one.score),
             *(_share(one.takes[key], full.takes[key]) for key in known),
         )
         for one in shown
     ]
-    marked = tuple(i for i, one in enumerate(shown) if one.strong == report.best)
-    return Table(("configuration", "score", *known), tuple(rows), title="Every configuration", marked=marked)
+    return Table(("configuration", "score", *known), tuple(rows), title="Every configuration")
 
 
 def _share(value: float | None, whole: float | None) -> str:
     """A cost, and its share of what everything strong takes."""
     if value is None:
         return "–"
-    return f"{value:,.4g}" + (f" ({percent(value / whole)})" if whole else "")
+    return number(value) + (f" ({percent(value / whole)})" if whole else "")

@@ -129,7 +129,7 @@ def fingerprint(value: Any) -> tuple[str, bool]:
     """A checksum of a value that stays as long as the value does, in other processes too; and whether it covers it.
 
     Of a function: its code, constants, defaults and what it encloses; not what it calls. Of an object that is neither
-    data nor a function only the type is known.
+    data nor a function, and of a list that a function encloses, only the type is known.
     """
     types: list[str] = []
     found = hashlib.sha256(_written(value, types, 0).encode("utf-8", "backslashreplace")).hexdigest()
@@ -159,7 +159,8 @@ def _written(value: Any, types: list[str], depth: int) -> str:
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"  # code of another Python is written otherwise
         return inner([version, value.co_code, value.co_consts, value.co_names, value.co_freevars, value.co_varnames])
     if isinstance(value, FunctionType):
-        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != type(cell)()]
+        held = [cell.cell_contents for cell in value.__closure__ or () if cell != type(cell)()]
+        cells = [type(one) if isinstance(one, list | dict | set) else one for one in held]  # a log, a cache: it changes
         return inner(["def", value.__qualname__, value.__code__, value.__defaults__, value.__kwdefaults__, cells])
     if isinstance(value, MethodType):
         return inner([value.__func__, value.__self__])

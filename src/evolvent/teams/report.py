@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from evolvent.evaluate.blocks import Number
 from evolvent.evaluate.live import count, number, plain_table
 from evolvent.formulas import coalitions
-from evolvent.teams.game import Configuration, Game, PartWorth, Row, in_words
+from evolvent.teams.game import KEEP, Configuration, Game, PartWorth, Row, in_words
 from evolvent.teams.parts import Part
 
 
@@ -67,7 +67,13 @@ class Report:
         if self.verified is None:
             return f"{said}; not verified: no tasks were held apart"
         others = "".join(f"; against {one.name} {in_words(one, signed=True)}" for one in self.against)
-        return f"{said}; {in_words(self.verified)} at {count(self.held, 'task')} held apart{others}"
+        warning = f"; not confirmed: behind {self.behind}" if self.behind else ""
+        return f"{said}; {in_words(self.verified)} at {count(self.held, 'task')} held apart{others}{warning}"
+
+    @property
+    def behind(self) -> str:
+        """What the best configuration is behind at the tasks held apart, against what chose it; empty = nothing."""
+        return " and ".join(one.name for one in self.against if one.ci95 and (one.ci95[1] or 0.0) < 0)
 
     def ways(self) -> tuple[list[str], list[list[str]]]:
         """Columns and rows of the four ways to count what a part is worth."""
@@ -92,51 +98,51 @@ def called(strong: Sequence[str], n: int) -> str:
     return "everything weak" if not strong else "everything strong" if len(strong) == n else " + ".join(strong)
 
 
-def report_of(
-    folder: Path, parts: Sequence[Part], rows: Sequence[Row], best: int, *, looked: bool, notes: Sequence[str] = ()
-) -> Report:
+def report_of(folder: Path, parts: Sequence[Part], rows: Sequence[Row], best: int, *, looked: bool) -> Report:
     """The report of a study; ``looked``: the outcomes said when to stop."""
     game = Game(parts, [row for row in rows if not row.held], looked)
-    held = Game(parts, [row for row in rows if row.held], looked=False) if any(row.held for row in rows) else None
-    full = (1 << len(parts)) - 1
-    others = {full: "everything strong", 0: "everything weak"}
+    chosen, verified, against = game.strong(best), None, ()
+    if apart := [row for row in rows if row.held]:
+        scores = (held := Game(parts, apart, looked=False)).scores
+        verified = held.number("score", scores[best], least=0.0)
+        others = (((1 << len(parts)) - 1, "everything strong"), (0, "everything weak"))
+        against = tuple(held.number(name, scores[best] - scores[mask]) for mask, name in others if mask != best)
     found = game.parts()
-    chosen = None if held is None else held.scores[best]
-    compared = [] if held is None else [(name, held.scores[mask]) for mask, name in others.items() if mask != best]
+    for i, one in enumerate(found):
+        if one.verdict == KEEP and one.name not in chosen:
+            found[i] = replace(one, verdict="the best does without it")
     return Report(
         folder=folder,
         parts={one.name: one for one in found},
-        interactions=coalitions.interactions(game.table).mean(axis=-1) if game.table is not None else None,
+        interactions=None if game.table is None else coalitions.interactions(game.table).mean(axis=-1),
         configurations=tuple(game.configuration(mask) for mask in sorted(game.scores)),
-        best=game.strong(best),
-        verified=None if held is None or chosen is None else held.number("score", chosen),
-        against=tuple(held.number(name, chosen - score) for name, score in compared)
-        if held and chosen is not None
-        else (),
+        best=chosen,
+        verified=verified,
+        against=against,
         tasks=game.tasks,
-        held=0 if held is None else held.tasks,
+        held=len({row.task for row in apart}),
         runs=len(rows),
-        notes=(*notes, *_notes(game, rows)),
+        notes=tuple(_notes(game, rows)),
     )
 
 
 def _notes(game: Game, rows: Sequence[Row]) -> list[str]:
     notes: list[str] = []
-    if game.costs["calls"] is None:
-        notes.append("no call was counted, so tokens are not known: evolvent.spend(client), or evolvent.spent(tokens)")
-    elif game.costs["tokens"] is None:
-        untold = sum(row.tokens is None for row in rows)
+    untold = sum(row.tokens is None and row.calls != 0 for row in rows)
+    if untold:
         notes.append(
             f"tokens are not known: {untold} of {len(rows)} runs made calls that did not tell them "
             "(streams without a usage, threads of your own)"
         )
+    elif game.costs["tokens"] is None:
+        notes.append("no call was counted, so tokens are not known: evolvent.spend(client), or evolvent.spent(tokens)")
     if game.table is None:
-        _, orders = coalitions.shapley_of_measured(game._n, game.scores)
+        _, orders = coalitions.shapley_of_measured(game.n, game.scores)
         notes.append(
-            f"{count(len(game.scores), 'configuration')} of {1 << game._n} were run, {orders:,} orders of the parts: "
+            f"{count(len(game.scores), 'configuration')} of {1 << game.n} were run, {orders:,} orders of the parts: "
             "exact where no more than two parts work together; no Banzhaf values, no interactions"
         )
-    if game._looked:
+    if game.looked:
         notes.append("when to stop depended on what came out: intervals are those that may be looked at at any time")
     errors = Counter(row.error.partition("\n")[0] for row in rows if row.error)
     notes += [f"{count(n, 'run')} of {len(rows)} raised {error}: score 0" for error, n in errors.most_common(3)]

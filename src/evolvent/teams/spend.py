@@ -40,6 +40,13 @@ class Meter:
     completion: float = 0
     split: bool = True
     """Whether all tokens are known as those of prompts and completions."""
+    stray: bool = False
+    """Whether there was a call that may belong to this run or to another."""
+
+    @property
+    def known(self) -> float | None:
+        """All tokens; ``None`` where they were not, or not all, counted."""
+        return None if self.untold or self.stray or not (self.calls or _COUNTING.is_set()) else self.tokens
 
 
 _METER: ContextVar[Meter | None] = ContextVar("meter", default=None)
@@ -49,13 +56,13 @@ _COUNTING = threading.Event()
 
 
 def spend(client: T | None = None) -> T | None:
-    """Count the tokens of a client of the packages ``openai`` or ``anthropic``, in every run of ``evolvent.worth``.
+    """Count the tokens of the clients of ``openai`` and ``anthropic``, in every run of ``evolvent.worth``.
 
     Streams are counted when they were read to their end; those of OpenAI's Chat Completions tell their tokens only with
     ``stream_options={"include_usage": True}``.
 
     Args:
-        client: the client, of either kind; ``None``: all of this process, also those that a framework builds itself.
+        client: count all clients of its package; ``None``: of both, also those that a framework builds itself.
 
     Returns:
         The client.
@@ -65,22 +72,20 @@ def spend(client: T | None = None) -> T | None:
     """
     if client is None:
         bases = [import_module(f"{name}._base_client") for name in _PACKAGES if find_spec(name)]
-        if not bases:
-            raise BadInput("nothing to count", got="no package openai or anthropic", where="evolvent.spend")
-        for base in bases:
-            for cls in (base.SyncAPIClient, base.AsyncAPIClient):
-                cls.request = _counted(cls.request)
+        classes = [cls for base in bases for cls in (base.SyncAPIClient, base.AsyncAPIClient)]
     else:
-        homes = {cls.__module__.partition(".")[0] for cls in type(client).__mro__}
-        if not homes & {*_PACKAGES} or not hasattr(client, "request"):
-            raise BadInput(
-                "not a client that can be counted",
-                got=type(client).__name__,
-                expected="a client of openai or anthropic",
-                where="evolvent.spend",
-                do="evolvent.spend() counts all of them, those inside LangChain too; or call evolvent.spent(tokens)",
-            )
-        client.request = _counted(client.request)  # type: ignore[attr-defined]
+        ours = [cls for cls in type(client).__mro__ if cls.__module__.partition(".")[0] in _PACKAGES]
+        classes = [cls for cls in ours if "request" in vars(cls)]
+    if not classes:
+        raise BadInput(
+            "nothing to count",
+            got="neither package is installed" if client is None else type(client).__name__,
+            expected="a client of the package openai or anthropic",
+            where="evolvent.spend",
+            do="evolvent.spend() counts those inside LangChain too; of others run may tell: evolvent.spent(tokens)",
+        )
+    for cls in classes:
+        cls.request = _counted(cls.request)
     _COUNTING.set()
     return client
 
@@ -100,11 +105,6 @@ def spent(tokens: float | None, calls: int = 1) -> None:
             meter.untold += tokens is None
             meter.tokens += tokens or 0
             meter.split = False
-
-
-def counting() -> bool:
-    """Whether ``spend`` counts: then a run without calls took 0 tokens."""
-    return _COUNTING.is_set()
 
 
 @contextmanager
@@ -130,7 +130,7 @@ def _meters(calls: int = 1) -> list[Meter]:
             (meter,) = _OPEN
         if meter is None:
             for one in _OPEN:
-                one.untold += 1
+                one.stray = True
             return []
         meter.calls += calls
         return [meter]

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump
 from evolvent.teams.game import Row
 from evolvent.teams.parts import Chosen, Part
-from evolvent.teams.spend import counting, metered
+from evolvent.teams.spend import metered
 
 _TEXT = 4000  # characters of a task, or an answer, that are kept
 
@@ -68,7 +68,7 @@ class Study:
 
 def in_order(
     study: Study, jobs: Sequence[Job], loop: asyncio.AbstractEventLoop
-) -> Iterator[tuple[Job, Callable[[], Made]]]:
+) -> Generator[tuple[Job, Callable[[], Made]]]:
     """The jobs in their order, each with what makes, or waits for, its run; ``loop`` is for asynchronous ones."""
     if study.workers == 1:
         yield from ((job, partial(_attempt, study, job, loop)) for job in jobs)
@@ -106,11 +106,10 @@ def _attempt(study: Study, job: Job, loop: asyncio.AbstractEventLoop) -> Made:
         with outside.own_faults("", "score raised", where=f"task {job.task}, answer {_text(answer)[:80]!r}"):
             found = study.score(task, answer)
         score = _number(found, job.task)
-    known = not meter.untold and (meter.calls > 0 or counting())
-    read = frozenset(chosen.read)
-    row = Row(*job, score, seconds, meter.calls, meter.tokens if known else None, error, read)
+    calls = None if meter.stray else meter.calls
+    row = Row(*job, score, seconds, calls, meter.known, error, frozenset(chosen.read))
     episode = _recorded(study, row, answer)
-    if known and meter.split:
+    if meter.known is not None and meter.split:
         episode.spend(prompt=meter.prompt, cached=meter.cached, completion=meter.completion)
     success = bool(score) if score in (0, 1) else None
     episode.end(terminated=True, success=success, source="score", valid=not job.held, stop="raised" if error else "")

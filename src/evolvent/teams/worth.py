@@ -11,7 +11,7 @@ import io
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from math import ceil, inf
 from pathlib import Path
@@ -175,8 +175,8 @@ def _studied(study: Study, folder: RunFolder, live: Live) -> Report:
     most = len(plan) + _VERIFIED * len(study.held) * study.seeds
     live.note(
         f"{count(len(study.parts), 'part')}, {count(len(study.masks), 'configuration')}, "
-        f"{count(len(study.fit), 'task')} and {len(study.held)} held apart: at most {count(most, 'run')}, "
-        f"{len(rows)} of them made; tokens and time are known after the first task → {folder.path}"
+        f"{count(len(study.fit), 'task')} and {len(study.held)} held apart: at most {count(most, 'run')}"
+        f"{f', {len(rows):,} made before' * bool(rows)} → {folder.path}; tokens and time follow after the first task"
     )
     with _loop() as loop:
         if not folder.finished and not any(row.held for row in rows):
@@ -205,21 +205,28 @@ def _run(
     folder, live, loop, most = at
     todo, begun = plan[len(rows) :], len(rows)
     a_task = sum(job[:2] == plan[-1][:2] for job in plan)
-    advanced = live.advancing("verifying" if plan[-1].held else "measuring") if todo else None
-    for job, made in in_order(study, todo, loop):
-        if rows and rows[-1][:2] != job[:2]:
-            if _enough(study, rows, folder.seconds, a_task, held=job.held):
-                return
-            if len(rows) - begun == a_task:
-                live.note(_forecast(rows[begun:], most - len(rows), study.workers))
-        row, episode = made()
-        rows.append(row)
-        folder.log(len(rows), seconds=row.seconds, score=row.score)
-        folder.episode(episode)
-        if advanced:
+    if [row[:4] for row in rows] != plan[:begun]:
+        do = "choose another out, or remove that folder"
+        raise BadInput("the lines are not those of this study", where=str(folder.path), do=do)
+    if not todo:
+        return
+    if begun:
+        live.note(_forecast(rows, most - begun, study.workers))
+    advanced = live.advancing("verifying" if plan[-1].held else "measuring")
+    with closing(in_order(study, todo, loop)) as runs:
+        for job, made in runs:
+            if rows and rows[-1][:2] != job[:2]:
+                if _enough(study, rows, folder.seconds, a_task, held=job.held):
+                    return
+                if len(rows) == a_task:
+                    live.note(_forecast(rows, most - a_task, study.workers))
+            row, episode = made()
+            rows.append(row)
+            folder.log(len(rows), seconds=row.seconds, score=row.score)
+            folder.episode(episode)
             advanced(len(rows) / most)
-        if folder.interrupt.requested:
-            raise Interrupted(f"stopped; the study stands in {folder.path}\n  do: the same call goes on")
+            if folder.interrupt.requested:
+                raise Interrupted(f"stopped; the study stands in {folder.path}\n  do: the same call goes on")
 
 
 def _enough(study: Study, rows: list[Row], seconds: float, a_task: int, *, held: bool) -> bool:
@@ -229,15 +236,23 @@ def _enough(study: Study, rows: list[Row], seconds: float, a_task: int, *, held:
     at_all = len({row.task for row in rows}) >= LEAST
     if study.within and not held and at_all and Game(study.parts, rows, looked=True).widest() <= study.within:
         return True
+    nothing = all(row.calls == 0 for row in rows)
+    unknown = {
+        "calls": nothing or any(row.calls is None for row in rows),
+        "tokens": nothing or any(row.tokens is None and row.calls != 0 for row in rows),
+    }
+    if any(unknown.get(name, False) for name in study.budget):
+        do = "evolvent.spend(client), evolvent.spent(tokens), or a budget of runs or seconds"
+        raise BadInput("a budget of what is not counted", got=dict(study.budget), where=_WHERE, do=do)
     ahead = 1 + (a_task + (0 if held else _VERIFIED * len(study.held) * study.seeds)) / len(rows)
-    calls, tokens = sum(row.calls for row in rows), sum(row.tokens or 0 for row in rows)
+    calls, tokens = sum(row.calls or 0 for row in rows), sum(row.tokens or 0 for row in rows)
     used = {"calls": calls, "tokens": tokens, "seconds": seconds}
     return any(used[name] * ahead > study.budget.get(name, inf) for name in used)
 
 
 def _forecast(rows: Sequence[Row], left: int, workers: int) -> str:
     """What is still to come, from the first runs."""
-    share, calls = left / len(rows), sum(row.calls for row in rows)
+    share, calls = left / len(rows), sum(row.calls or 0 for row in rows)
     tokens = [row.tokens for row in rows if row.tokens is not None]
     said = [f"at most {count(left, 'run')}"] + [f"{ceil(share * calls):,} calls"] * (calls > 0)
     said += [f"{ceil(share * sum(tokens)):,} tokens"] * (calls > 0 and len(tokens) == len(rows))
