@@ -25,6 +25,7 @@ MANY = {
     "src/evolvent/models/language/model.py:load": "options of a model",
     "src/evolvent/models/language/model.py:sample": "options of sampling",
     "src/evolvent/models/team/joint.py:__init__": "sizes of a network",
+    "src/evolvent/teams/worth.py:worth": "what a study was given",
     "src/evolvent/learn/tokens/policy_gradient.py:improve": "what every language learner has in its own names",
 }
 BESIDE = ("benchmarks/speed", "tests/conformance/promises")

@@ -3,6 +3,7 @@
 ``Episode`` records one attempt, ``Ledger`` holds credit at five levels, a credit rule maps the first to the second.
 ``Memory`` is the episodic memory with learned values; it works beside any agent framework.
 ``run`` and ``compare`` do from Python what ``evolvent run`` and ``evolvent compare`` do.
+``worth`` says what each part of a workflow is worth; ``spend`` counts the tokens of its clients.
 """
 
 from __future__ import annotations
@@ -17,9 +18,23 @@ if TYPE_CHECKING:
     from evolvent.memory.aio import AsyncMemory
     from evolvent.memory.memory import Memory
     from evolvent.running import compare, run
+    from evolvent.teams.spend import spend, spent
+    from evolvent.teams.worth import worth
 
 __version__ = "0.1.0"
-__all__ = ["AsyncMemory", "Episode", "Ledger", "Memory", "Rollout", "__version__", "compare", "run"]
+__all__ = [
+    "AsyncMemory",
+    "Episode",
+    "Ledger",
+    "Memory",
+    "Rollout",
+    "__version__",
+    "compare",
+    "run",
+    "spend",
+    "spent",
+    "worth",
+]
 
 _HOMES = {
     "AsyncMemory": "evolvent.memory.aio",
@@ -29,6 +44,9 @@ _HOMES = {
     "Rollout": "evolvent.core.rollout",
     "compare": "evolvent.running",
     "run": "evolvent.running",
+    "spend": "evolvent.teams.spend",
+    "spent": "evolvent.teams.spend",
+    "worth": "evolvent.teams.worth",
 }
 
 

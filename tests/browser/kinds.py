@@ -17,6 +17,8 @@ from evolvent.memory.memory import Memory
 from evolvent.memory.policies import preset
 from evolvent.running import write_report
 from evolvent.runs.team.account import PICTURES
+from evolvent.teams.spend import spent
+from evolvent.teams.worth import worth
 from sample_calls_run import sample_calls_run
 from sample_games_run import sample_games_run
 from sample_language_run import sample_language_run
@@ -50,6 +52,7 @@ def pages(folder: Path) -> dict[str, Path]:
         kernels.Bench().close()
         made["programs"] = sample_programs_run(runs / "evokernel-0")
     found = {name: write_report(path) for name, path in made.items()}
+    found["worth"] = _worth(runs / "worth")
     (runs / "broken").mkdir()
     (runs / "broken" / "config.json").write_text('{"algo": 3')
     runs_command.COMMANDS["runs"]([str(runs), "--plain"])
@@ -79,6 +82,23 @@ def _frames():
     for i, frame in enumerate(frames):
         frame[20 * i : 20 * i + 20, 40:60] = (200, 30, 30)
     return png.sheet(frames)
+
+
+def _worth(folder: Path) -> Path:
+    """A study of five parts, one of them with a name that fits nowhere, in which some runs break."""
+    names = ("planner", "critic", "retriever", LONG, "<b>model</b> & tools")
+
+    def run(task, parts):
+        strong = [name for name in names if parts[name]]
+        spent(100 + sum(50 * (i + 1) for i, name in enumerate(names) if name in strong))
+        draw = np.random.default_rng([task, *(names.index(name) for name in strong)])
+        if "critic" in strong and task % 20 == 3:
+            raise ValueError(f"{LONG} broke")
+        return draw.random() < 0.2 + 0.15 * len({"planner", "retriever", LONG} & {*strong})
+
+    parts = {name: (None, f"strong {name}") for name in names}
+    worth(run, parts, range(40), lambda task, answer: answer, out=folder, quiet=True)
+    return folder / "report.html"
 
 
 def _audit(folder: Path) -> Path:

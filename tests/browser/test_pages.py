@@ -30,6 +30,7 @@ KINDS = (
     "programs",
     "games",
     "search-deep",
+    "worth",
 )
 WIDTHS = WIDE, NARROW = 1280, 390
 # what sticks out to the right of the page, but for what scrolls in a part of its own

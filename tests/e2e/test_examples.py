@@ -16,8 +16,8 @@ from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), a reward (below)
-OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward")
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), a reward and a study (below)
+OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 
@@ -120,3 +120,15 @@ def test_a_reward_for_code_in_three_signatures(body, share):
         assert module.compute_score(data_source="x", solution_str=text, ground_truth=truth, extra_info={}) == share
         task = SimpleNamespace(data=SimpleNamespace(tests=TESTS, function="double"))
         assert asyncio.run(module.verifiers_reward(task, SimpleNamespace(last_reply=text))) == share
+
+
+def test_the_parts_of_a_workflow(tmp_path):
+    """What docs/worth.md prints: planner and large model do the same, the critic nothing."""
+    pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+    command = [sys.executable, str(EXAMPLES / "worth.py"), "--out", str(tmp_path / "worth")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    page = (EXAMPLES.parent / "docs" / "worth.md").read_text(encoding="utf-8")
+    said = page[page.index("planner: earns") : page.index("; …")].splitlines()
+    assert len(said) == 4 and all(line in done.stdout for line in said)
+    assert (tmp_path / "worth" / "report.html").exists()

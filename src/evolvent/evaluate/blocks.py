@@ -136,11 +136,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Bars:
-    """Numbers with their intervals on one axis; ``styles``: their colours."""
+    """Numbers with their intervals on one axis; ``styles``: their colours; ``zero``: the axis holds 0."""
 
     title: str
     numbers: tuple[Number, ...]
     styles: tuple[int, ...] = ()
+    zero: bool = False
 
 
 @dataclass(frozen=True)

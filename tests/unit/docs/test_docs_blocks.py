@@ -31,6 +31,7 @@ HERE = [  # run below, in order, in one namespace a page
     "docs/sandbox.md",
     "docs/text-worlds.md",
     "docs/tools.md",
+    "docs/worth.md",
 ]
 ELSEWHERE = {
     "README.md": "tests/unit/test_house.py",

@@ -66,7 +66,8 @@ def _shown(block: Any, folder: Path) -> str:
         case b.Tiles():
             return tiles(block.values)
         case b.Bars():
-            return bars(block.numbers, block.styles, rates=all(one.rate for one in block.numbers))
+            rates = all(one.rate for one in block.numbers)
+            return bars(block.numbers, block.styles, rates=rates, zero=block.zero)
         case b.Tree():
             return tree(block, lambda blocks: draw(blocks, folder))
         case b.Section():

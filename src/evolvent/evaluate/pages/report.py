@@ -48,7 +48,7 @@ def report(run: RunFolder, own_page: Page) -> str:
             _head(manifest, summary, own_page, top, _links(folder, manifest)),
             draw(rest, folder),
             section("Configuration", _configuration(manifest)),
-            _foot(manifest, own_page.reading),
+            _foot(manifest, own_page),
         ],
         styles=(*styles, *(("games.css",) if frames else ())),
         scripts=("credit.js",) if credit else (),
@@ -110,11 +110,12 @@ def _configuration(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _foot(manifest: Mapping[str, Any], reading: str) -> str:
+def _foot(manifest: Mapping[str, Any], own_page: Page) -> str:
     """How to read the numbers, and what made the page."""
     version = manifest.get("versions", {}).get("evolvent", "")
     more = "One seed says little: <code>evolvent run … --seeds 0 1 2 3 4</code> says more."
+    more = "" if own_page.hint.verdict or len(seeds_of(manifest)) > 1 else more
     return (
-        f"<footer><p>{text(reading)} {'' if len(seeds_of(manifest)) > 1 else more}</p>"
+        f"<footer><p>{text(own_page.reading)} {more}</p>"
         f"<p>Made by evolvent {text(version)} from the files beside this page.</p></footer>"
     )

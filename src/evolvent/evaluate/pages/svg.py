@@ -73,8 +73,11 @@ def count(n: float) -> str:
     return f"{n / unit:.3g}{letter}"
 
 
-def bars(rows: Sequence[Number], styles: Sequence[int] = (), *, rates: bool = True) -> str:
-    """Values with their intervals, one row each, on a common axis; those that are not known are left out."""
+def bars(rows: Sequence[Number], styles: Sequence[int] = (), *, rates: bool = True, zero: bool = False) -> str:
+    """Values with their intervals, one row each, on a common axis; those that are not known are left out.
+
+    ``zero``: the axis holds 0.
+    """
     known = [
         (row.name, row.value, *(row.ci95 or (None, None)), style)
         for row, style in zip(rows, [*styles, *[0] * len(rows)], strict=False)
@@ -82,7 +85,8 @@ def bars(rows: Sequence[Number], styles: Sequence[int] = (), *, rates: bool = Tr
     ]
     step, head = 44, 6
     height = head + step * len(known) + 26
-    lo, hi, marks = _scale([v for _, *row, _ in known for v in row], rates)
+    values = [v for _, *row, _ in known for v in row]
+    lo, hi, marks = _scale([*values, *[0.0] * zero], rates)
 
     def px(v: float) -> float:
         return 10 + (v - lo) / (hi - lo) * (WIDTH - 20)

@@ -1,0 +1,1 @@
+"""Workflows of language agents: what each part is worth, and what it takes."""
