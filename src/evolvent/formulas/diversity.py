@@ -6,7 +6,7 @@ Paper: Understanding Agent Scaling in LLM-Based Multi-Agent Systems via Diversit
     lam = eigenvalues(G) / trace(G)
     K*  = 2^H,  H = -sum lam log2 lam  bits                           effective channels, 1 to min(N, D)
 
-On unit rows this is the Vendi score with a cosine kernel (Friedman and Dieng 2023). It compares within one encoder only.
+On unit rows this is the Vendi score with a cosine kernel (Friedman and Dieng 2023). It compares within one encoder.
 The released robustness script centres the rows, which gives near-clones N - 1 channels: another quantity, not here.
 """
 
