@@ -48,7 +48,7 @@ def test_errors_name_the_line_and_the_way_out(tmp_path):
         (("channels", "none.jsonl"), "there is no such file"),
         (("channels", "answers.jsonl", "--html", "answers.jsonl"), "a page cannot be written there"),
         (("chanels",), "unknown command"),
-        ((), "evolvent teams channels FILE"),
+        ((), "expected: channels"),
     ):
         assert said in evolvent("teams", *words, cwd=tmp_path, code=2)[1]
     assert "for example: evolvent teams channels" in evolvent("teams", "--help", cwd=tmp_path)[0]

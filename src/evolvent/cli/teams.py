@@ -15,7 +15,7 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
 from evolvent.memory import embedders
 from evolvent.runs.language.rows import json_lines
-from evolvent.teams.answers import FIELDS, read
+from evolvent.teams.table import FIELDS, read
 from evolvent.teams.channels import measure
 from evolvent.teams.telling import page_of, tables, words
 
@@ -66,16 +66,15 @@ def channels(
 
 
 def _main(arguments: Sequence[str]) -> None:
+    commands = {"channels": channels}
     named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
         sys.stdout.write("for example: evolvent teams channels answers.jsonl\n\n")
-        sys.stdout.write("evolvent teams channels FILE   what a team's answers have in common, and what a vote gains\n")
-        sys.stdout.write("Settings: evolvent teams channels --help\n")
-    elif named == "channels":
-        parsed(channels, arguments[1:], "evolvent teams channels")
+        sys.stdout.write("evolvent teams channels FILE   do a team's agents differ, and what does a vote gain by it\n")
+    elif named in commands:
+        parsed(commands[named], arguments[1:], f"evolvent teams {named}")
     else:
-        expected = "evolvent teams channels FILE"
-        raise BadInput("unknown command", got=named, expected=expected, where="evolvent teams")
+        raise BadInput("unknown command", got=named, expected=" or ".join(commands), where="evolvent teams")
 
 
 COMMANDS = {"teams": _main}

@@ -23,7 +23,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Embedder
 from evolvent.formulas import diversity
 from evolvent.formulas.statistics import paired_bootstrap, paired_rates_interval, student_interval, wilson
-from evolvent.teams.answers import Answers
+from evolvent.teams.table import Answers
 
 Rule = Callable[[Answers, Sequence[int]], np.ndarray]
 MOST = 2000  # teams of one size; of more so many are drawn

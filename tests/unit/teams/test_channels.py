@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput
-from evolvent.teams.answers import read
+from evolvent.teams.table import read
 from evolvent.teams.channels import chosen, measure, pooled, vote
 from evolvent.teams.telling import words
 
