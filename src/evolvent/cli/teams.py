@@ -15,8 +15,8 @@ from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
 from evolvent.memory import embedders
 from evolvent.runs.language.rows import json_lines
-from evolvent.teams.table import FIELDS, read
 from evolvent.teams.channels import measure
+from evolvent.teams.table import FIELDS, read
 from evolvent.teams.telling import page_of, tables, words
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from evolvent.core.errors import BadInput
-from evolvent.teams.table import read
 from evolvent.teams.channels import chosen, measure, pooled, vote
+from evolvent.teams.table import read
 from evolvent.teams.telling import words
 
 
