@@ -43,7 +43,7 @@ def test_errors_name_the_line_and_the_way_out(tmp_path):
     (tmp_path / "answers.jsonl").write_text(lines() + "{\n")
     assert "not JSON" in evolvent("teams", "channels", "answers.jsonl", cwd=tmp_path, code=2)[1]
     (tmp_path / "answers.jsonl").write_text("")
-    assert "no rows" in evolvent("teams", "channels", "answers.jsonl", cwd=tmp_path, code=2)[1]
+    assert "no answers" in evolvent("teams", "channels", "answers.jsonl", cwd=tmp_path, code=2)[1]
     for words, said in (
         (("channels", "none.jsonl"), "there is no such file"),
         (("channels", "answers.jsonl", "--html", "answers.jsonl"), "a page cannot be written there"),

@@ -75,7 +75,13 @@ def measure(answers: Answers, embedder: Embedder | None = None, seed: int = 0) -
 
     Shares are 0 to 1. ``score`` is ``[value, low, high]``, ``gain`` the same over the best single agent, paired; both
     over questions, 95 %.
+
+    Raises:
+        BadInput: one agent alone.
     """
+    if len(answers.agents) < 2:
+        got, expected = answers.agents[0], "two agents or more"
+        raise BadInput("nobody to be compared with", got=got, expected=expected, where="teams.channels.measure")
     agents, right_QA, everyone = answers.agents, answers.right_QA, range(len(answers.agents))
     best = int(right_QA.mean(0).argmax())
     arms = {"single greedy": right_QA[:, agents.index(answers.greedy)]} if answers.greedy else {}

@@ -50,7 +50,7 @@ def read(rows: Iterable[tuple[int, Row]], where: str, agents: Sequence[str] = ()
     """The answers of numbered rows; of ``agents`` where some are named. Questions that not all answered are left out.
 
     Raises:
-        BadInput: a row that lacks a field or contradicts another, one agent alone, no questions that all answered.
+        BadInput: a row that lacks a field or contradicts another, no row, fewer than two questions that all answered.
     """
     table, counts, greedy = defaultdict[str, dict[str, Row]](dict), dict[str, int](), ""
     for number, row in rows:
@@ -72,9 +72,8 @@ def read(rows: Iterable[tuple[int, Row]], where: str, agents: Sequence[str] = ()
         if agent not in counts:
             raise BadInput("no such agent", got=agent, expected=closest(agent, counts), where="--agents")
     names = [agent for agent in counts if not agents or agent in agents]
-    if len(names) < 2:
-        got = names[0] if names else "no rows"
-        raise BadInput("nobody to be compared with", got=got, expected="two agents or more", where=where)
+    if not names:
+        raise BadInput("no answers", expected=FIELDS, where=where)
     whole = [by for by in table.values() if len(by) == len(names)]
     if len(whole) < 2:
         fewest = min(names, key=lambda name: counts[name])
