@@ -194,7 +194,7 @@ def _by_number(every: Sequence[Cell]) -> dict[str, Any]:
         x, y = [math.log2(one.agents) for one in mine], [_mean(one) for one in mine]
         if all(a < b for a, b in pairwise(x)) and len(x) > 1:
             lines.append({"name": f"{arm}, {rule}", "x": x, "y": y, "style": len(lines) % 6})
-    ticks = [[math.log2(n), n] for n in SIZES]
+    ticks = [[math.log2(n), str(n)] for n in SIZES]
     return {
         "title": "Right, by number of agents",
         "lines": lines,

@@ -58,7 +58,7 @@ class Asked:
     _scores: dict[tuple[str, str], tuple[np.ndarray, int]] = field(default_factory=dict[Any, Any])
 
     def ask(self, kind: str, persona: str, temperature: float, draw: int, peers: tuple[str, ...] = ()) -> int:
-        """The place in ``said`` of a member's answer; ``peers``: what it reads of the others, and of itself."""
+        """The place in ``said`` of a member's answer; ``peers``: what it reads of the others, and last of itself."""
         key = (kind, persona, temperature, draw if temperature else 0, peers)
         if key not in self._known:
             answer = self._chosen if kind in CHANNELS else self._written
@@ -72,7 +72,8 @@ class Asked:
     ) -> dict[str, Any]:
         (model,) = [one for one in self.models if one.name == kind]
         turn = self.env.reset(self.task, 0)
-        read = "".join(f"Another agent answered: {' '.join(text.split())}\n" for text in peers)
+        whose = ["Another agent"] * (len(peers) - 1) + ["You"]
+        read = "".join(f"{who} answered: {' '.join(text.split())}\n" for who, text in zip(whose, peers, strict=False))
         prompt = PERSONAS[persona] + Text().first(self.env, turn, read + "\n" if read else "")
         seed = seed_tree(self.seed, self.task.id, kind, persona, draw)
         stops = {"stop": self.env.stop, "max_tokens": self.env.max_tokens}
