@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import evolvent
+from evolvent.algos.agent_scaling import arms
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
 
@@ -52,16 +53,13 @@ def table():
     lines = []
     for row in result["rows"]:
         columns, cells = row["cells"]["columns"], row["cells"]["rows"]
-        most = max(line[1] for line in cells if line[0] == "L1")
         lines += [f"**{row['part']}**: {row['model']}, {row['steps']} tasks of `{row['env']}`.", ""]
         lines += [f"| arm | agents | rule | {' | '.join(COLUMNS)} |", "|---" * (3 + len(COLUMNS)) + "|"]
-        for line in cells:
-            alone, debate = line[0].startswith(("single", "best", "mean")), line[0].endswith(("mesh", "ring", "hub"))
-            if line[1] in (2, most) or alone or debate:
-                at = dict(zip(columns, line, strict=True))
-                right = f"{at['right, %']:.0f} [{at['from']:.0f}, {at['to']:.0f}]"
-                more = ["–" if at[key] is None else f"{at[key]:g}" for key in COLUMNS[1:]]
-                lines.append(f"| {' | '.join([at['arm'], str(at['agents']), at['rule'], right, *more])} |")
+        for line in arms.brief(cells):
+            at = dict(zip(columns, line, strict=True))
+            right = f"{at['right, %']:.0f} [{at['from']:.0f}, {at['to']:.0f}]"
+            more = ["–" if at[key] is None else f"{at[key]:g}" for key in COLUMNS[1:]]
+            lines.append(f"| {' | '.join([at['arm'], str(at['agents']), at['rule'], right, *more])} |")
         lines += ["", *(f"- {text}" for text in row["words"]), ""]
     commit = result["provenance"]["commit"]["id"][:8]
     return [*lines, f"`{'`, `'.join(result['commands'])}`, commit {commit}."]

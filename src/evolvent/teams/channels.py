@@ -80,8 +80,8 @@ def measure(answers: Answers, embedder: Embedder | None = None, seed: int = 0) -
         BadInput: one agent alone.
     """
     if len(answers.agents) < 2:
-        got, expected = answers.agents[0], "two agents or more"
-        raise BadInput("nobody to be compared with", got=got, expected=expected, where="teams.channels.measure")
+        where = "teams.channels.measure"
+        raise BadInput("one agent alone", got=list(answers.agents), expected="two agents or more", where=where)
     agents, right_QA, everyone = answers.agents, answers.right_QA, range(len(answers.agents))
     best = int(right_QA.mean(0).argmax())
     arms = {"single greedy": right_QA[:, agents.index(answers.greedy)]} if answers.greedy else {}

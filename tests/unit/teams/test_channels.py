@@ -86,7 +86,7 @@ def test_questions_that_not_all_answered_are_left_out_and_said():
         ([row("q", "a", "x", "yes")], "not known whether it is right"),
         ([row("q", "a", None, True)], "right without an answer"),
         ([*GOOD, row("q1", "b", "5", False)], r"answers a question twice(.|\n)*as in line 2(.|\n)*jsonl:5(.|\n)*a#1"),
-        ([row(q, "a", "x", True) for q in "123"], r"nobody to be compared with(.|\n)*got: a"),
+        ([row(q, "a", "x", True) for q in "123"], r"one agent alone(.|\n)*got: \['a'\]"),
         ([], "no answers"),
         ([row("q", "a", "x", True), row("q", "b", "x", False), *GOOD], r"right and wrong(.|\n)*line 1(.|\n)*jsonl:2"),
         ([{**one, "greedy": True} for one in GOOD], "several agents are marked as greedy"),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.algos.agent_scaling.members import MEMBERS
+from evolvent.algos.agent_scaling.members import MEMBERS, TOPOLOGIES
 from evolvent.core.protocols import Embedder
 from evolvent.formulas import diversity
 from evolvent.teams import channels
@@ -22,6 +22,7 @@ from evolvent.teams.table import Answers, read
 
 Row = Mapping[str, Any]
 SIZES = (1, 2, 4, 8, 16)
+ALONE = ("single greedy", "best single", "mean of members")
 COLUMNS = [
     *("arm", "agents", "rule", "right, %", "from", "to", "to best single, points", "K*", "tokens a task"),
     *("alike at equal tokens, %", "bits at least"),
@@ -77,9 +78,9 @@ def summarise(rows: Sequence[Row], embedder: Embedder, options_Q: np.ndarray, se
     right_QA, tokens_A = members.right_QA, members.tokens_A / len(rows)
     best, names = int(right_QA.mean(0).argmax()), [name.partition(" ")[2] for name in members.agents]
     alone = [
-        Cell(f"single greedy ({names[0]})", 1, "", right_QA[:, 0], 1.0, float(tokens_A[0])),
-        Cell(f"best single ({names[best]})", 1, "", right_QA[:, best], 1.0, float(tokens_A[best])),
-        Cell("mean of members", 1, "", right_QA.mean(1), 1.0, float(tokens_A.mean())),
+        Cell(f"{ALONE[0]} ({names[0]})", 1, "", right_QA[:, 0], 1.0, float(tokens_A[0])),
+        Cell(f"{ALONE[1]} ({names[best]})", 1, "", right_QA[:, best], 1.0, float(tokens_A[best])),
+        Cell(ALONE[2], 1, "", right_QA.mean(1), 1.0, float(tokens_A.mean())),
     ]
     alike = [one for one in every if one.arm == "L1 drawn" and one.rule == "vote"]
     alike = alike or [one for one in every if one.arm == "L1" and one.rule == "vote"]
@@ -101,10 +102,7 @@ def summarise(rows: Sequence[Row], embedder: Embedder, options_Q: np.ndarray, se
             "With a plain vote two agents score the mean of the two.",
             _said(fit, len(every)),
         ],
-        "table": {
-            "columns": COLUMNS,
-            "rows": [line for line in lines if line[1] in (1, 2, alike[-1].agents) or " " in line[0]],
-        },
+        "table": {"columns": COLUMNS, "rows": brief(lines)},
         "cells": {"columns": COLUMNS, "rows": lines},
         "pictures": [_against_k(every, fit), _by_number(every)],
         "k_star": {"embedder": embedder.id, "fit": fit},
@@ -112,9 +110,15 @@ def summarise(rows: Sequence[Row], embedder: Embedder, options_Q: np.ndarray, se
     }
 
 
+def brief(lines: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Of the rows of all cells one agent alone, and of each arm two agents and as many as there are; debates."""
+    most = max(line[1] for line in lines if line[0] == "L1")
+    return [line for line in lines if line[0].startswith(ALONE) or line[0].endswith(TOPOLOGIES) or line[1] in (2, most)]
+
+
 def _said(fit: Mapping[str, float] | None, n: int) -> str:
     if fit is None:
-        return "No saturation was fitted: fewer than three different K*."
+        return "No saturation was fitted: accuracy does not bend over K*, or there are fewer than three different K*."
     return (
         f"K* and accuracy over {n} cells: correlation {fit['correlation']:+.2f}; saturation with alpha "
         f"{fit['alpha']:.2f}, floor {fit['floor']:.2f}, span {fit['span']:.2f}, left over {fit['rest']:.3f}."
@@ -144,6 +148,8 @@ def evidence_bits(accuracy: float, options_Q: np.ndarray) -> float | None:
     """Bits about the right option that an arm has at least (Fano), of ``mean log2(options)``; ``None`` without any."""
     if options_Q.min() < 2:
         return None
+    if accuracy <= (1 / options_Q).mean():
+        return 0.0
     budget = float(np.log2(options_Q).mean())
     return round(max(0.0, budget - diversity.fano_missing(1 - accuracy, int(options_Q.max()))), 3)
 
@@ -162,6 +168,8 @@ def _fit(every: Sequence[Cell]) -> dict[str, float] | None:
     if len(np.unique(k.round(6))) < 3:
         return None
     floor, span, alpha = diversity.fit_saturation(k, y)
+    if not 0.0011 < alpha < 29.0:  # at either end of what is tried floor and span mean nothing
+        return None
     rest = float(np.sqrt(((floor + span * diversity.saturation(k, alpha) - y) ** 2).mean()))
     correlation = float(np.corrcoef(k, y)[0, 1]) if y.std() > 0 else 0.0
     return {"floor": floor, "span": span, "alpha": alpha, "rest": rest, "correlation": correlation}
