@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -104,7 +103,7 @@ def summarise(rows: Sequence[Row], embedder: Embedder, options_Q: np.ndarray, se
         ],
         "table": {"columns": COLUMNS, "rows": brief(lines)},
         "cells": {"columns": COLUMNS, "rows": lines},
-        "pictures": [_against_k(every, fit), _by_number(every)],
+        "pictures": [_against_k(every, fit, _mean(alone[1])), _by_number(every, _mean(alone[1]))],
         "k_star": {"embedder": embedder.id, "fit": fit},
         "steps": len(rows),
     }
@@ -175,38 +174,33 @@ def _fit(every: Sequence[Cell]) -> dict[str, float] | None:
     return {"floor": floor, "span": span, "alpha": alpha, "rest": rest, "correlation": correlation}
 
 
-def _against_k(every: Sequence[Cell], fit: Mapping[str, float] | None) -> dict[str, Any]:
+def _picture(title: str, lines: Sequence[Mapping[str, Any]], x_label: str, best: float, **more: Any) -> dict[str, Any]:
+    """The fields of a ``Curve``, with the best single agent as a level across it."""
+    xs = [x for line in lines for x in line["x"]]
+    level = {"name": "best single", "x": [min(xs), max(xs)], "y": [best, best], "mark": "level", "style": 5}
+    return {"title": title, "lines": [*lines, level], "x_label": x_label, "y_label": "right", "rate": True, **more}
+
+
+def _against_k(every: Sequence[Cell], fit: Mapping[str, float] | None, best: float) -> dict[str, Any]:
     lines = list[dict[str, Any]]()
-    for style, level in enumerate(dict.fromkeys((one.arm.partition(" ")[0], one.rule) for one in every)):
-        mine = sorted(
-            (one for one in every if (one.arm.partition(" ")[0], one.rule) == level), key=lambda one: one.k_star
-        )
+    for level in dict.fromkeys(one.arm.partition(" ")[0] for one in every):
+        mine = [one for one in every if one.arm.startswith(level)]
         x, y = [one.k_star for one in mine], [_mean(one) for one in mine]
-        lines.append({"name": ", ".join(level), "x": x, "y": y, "mark": "points", "style": style % 6})
+        lines.append({"name": level, "x": x, "y": y, "mark": "points", "style": len(lines)})
     if fit:
         x = np.linspace(1.0, max(one.k_star for one in every), 40)
         y = np.clip(fit["floor"] + fit["span"] * diversity.saturation(x, fit["alpha"]), 0.0, 1.0)
         lines.append({"name": "saturation", "x": x.tolist(), "y": y.tolist(), "mark": "line", "style": 5})
-    return {
-        "title": "Right, against K*, every arm and number of agents",
-        "lines": lines,
-        "x_label": "K*",
-        "y_label": "right",
-    }
+    return _picture("Right, against K*: every arm and number of agents", lines, "K*", best)
 
 
-def _by_number(every: Sequence[Cell]) -> dict[str, Any]:
+def _by_number(every: Sequence[Cell], best: float) -> dict[str, Any]:
+    """Agents alike, drawn, and of each other level those that are not drawn: pooled, where there is a pool."""
     lines = list[dict[str, Any]]()
-    for arm, rule in dict.fromkeys((one.arm, one.rule) for one in every if one.arm.startswith("L")):
-        mine = [one for one in every if (one.arm, one.rule) == (arm, rule)]
-        x, y = [math.log2(one.agents) for one in mine], [_mean(one) for one in mine]
-        if all(a < b for a, b in pairwise(x)) and len(x) > 1:
-            lines.append({"name": f"{arm}, {rule}", "x": x, "y": y, "style": len(lines) % 6})
-    ticks = [[math.log2(n), str(n)] for n in SIZES]
-    return {
-        "title": "Right, by number of agents",
-        "lines": lines,
-        "x_label": "agents",
-        "y_label": "right",
-        "ticks": ticks,
-    }
+    rule = "pooled" if any(one.rule == "pooled" for one in every) else "vote"
+    arms = [("L1 drawn", "vote"), *((level, rule) for level in ("L2", "L3", "L4")), ("L4", "vote")]
+    for arm, how in dict.fromkeys(arms):
+        if mine := [one for one in every if (one.arm, one.rule) == (arm, how)]:
+            x, y = [math.log2(one.agents) for one in mine], [_mean(one) for one in mine]
+            lines.append({"name": f"{arm}, {how}", "x": x, "y": y, "style": len(lines)})
+    return _picture("Right, by number of agents", lines, "agents", best, ticks=[[math.log2(n), str(n)] for n in SIZES])
