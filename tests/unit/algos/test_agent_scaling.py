@@ -56,6 +56,11 @@ def test_three_channels_of_one_model():
     assert all(np.exp(logp).sum() == pytest.approx(1) and tokens > 8 for logp, tokens in by.values())
 
 
+def test_a_model_without_tokens_cannot_choose():
+    with pytest.raises(BadInput, match="functions are scored by their tokens"):
+        members.scores(SimpleNamespace(name="remote"), "direct", "", "x", TOOLS)
+
+
 def test_alike_at_temperature_0_are_one_agent_and_drawn_ones_are_many():
     model, seen = Chooser(), None
     one = asked(model)

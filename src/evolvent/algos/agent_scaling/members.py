@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from evolvent.core.errors import BadInput
 from evolvent.core.protocols import Env, Model, Task
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.play.renderers import Text
@@ -101,6 +102,9 @@ class Asked:
 
 def scores(model: Any, kind: str, persona: str, request: str, tools: Sequence[Any]) -> tuple[np.ndarray, int]:
     """The log-softmax ``[N]`` of what a kind of chooser makes of each function, and the tokens that it took."""
+    if not hasattr(model, "tokenize"):
+        expected = "a model of llama.cpp in the process, such as smollm2-135m"
+        raise BadInput("functions are scored by their tokens", got=model.name, expected=expected, where="--model")
     pairs = [(tool["name"], tool.get("description", "")) for tool in tools]
     length: Callable[[str], int] = lambda text: len(model.tokenize(text, special=False))  # noqa: E731
     if kind == "direct":
