@@ -167,7 +167,7 @@ def _fit(every: Sequence[Cell]) -> dict[str, float] | None:
     if len(np.unique(k.round(6))) < 3:
         return None
     floor, span, alpha = diversity.fit_saturation(k, y)
-    if not 0.0011 < alpha < 29.0:  # at either end of what is tried floor and span mean nothing
+    if not 0.0011 < alpha < 29.0 or max(abs(floor), abs(span)) > 2.0:  # no bend: the three numbers mean nothing
         return None
     rest = float(np.sqrt(((floor + span * diversity.saturation(k, alpha) - y) ** 2).mean()))
     correlation = float(np.corrcoef(k, y)[0, 1]) if y.std() > 0 else 0.0
