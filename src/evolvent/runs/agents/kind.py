@@ -24,7 +24,7 @@ KIND = Kind(
             "llama",
             "not measured yet",
             "no",
-            "two that differ are ahead of sixteen alike, and the best single agent often ahead of both",
+            "not measured yet; compare with the best single agent, which stands in every table",
             "channels.md",
         ),
     ),
