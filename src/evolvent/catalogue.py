@@ -42,7 +42,7 @@ class Entry:
     """The installed package that brings it; ``""`` = this one."""
 
 
-_KINDS = ("memory", "language", "team", "search", "programs", "games")
+_KINDS = ("memory", "language", "team", "search", "programs", "games", "agents")
 """Folders of ``runs/`` with a kind of run, in the order of lists and docs."""
 
 

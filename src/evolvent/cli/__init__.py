@@ -31,6 +31,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent data functions TOOLS LOG --out DIR   your tools and logged calls of functions, as rows to train and judge on
   evolvent check {{env,credit,advantage}} FILE    does yours keep its contract; is an advantage function biased
   evolvent check functions DIR                  do calls fit their schemas, what leaks, what was masked; --baselines
+  evolvent teams channels FILE [--html PAGE]    do a team's agents differ, and what does a vote gain by it
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
   evolvent memory {{lift,blame,skills}} STORE      whether it helps; what caused an outcome; lessons as SKILL.md
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
@@ -56,6 +57,7 @@ _COMMANDS = {
     "import": "evolvent.cli.imports",
     "data": "evolvent.cli.data",
     "check": "evolvent.testing.command",
+    "teams": "evolvent.cli.teams",
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
     "sandbox": "evolvent.cli.sandbox",

@@ -1,1 +1,1 @@
-"""Workflows of language agents: what each part is worth, and what it takes."""
+"""Teams of language agents: what their answers have in common, and what each part of a workflow is worth."""

@@ -22,6 +22,7 @@ BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md"]
 HERE = [  # run below, in order, in one namespace a page
     "docs/analyst.md",
+    "docs/channels.md",
     "docs/import.md",
     "docs/kernels.md",
     "docs/lift.md",
@@ -108,6 +109,8 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         for words in list(commands(ROOT / page))[:2]:
             main([*words])
         assert "step_leave_one_out" in Path("runs/mine/credit.html").read_text("utf-8")
+    elif page == "docs/channels.md":
+        assert [row["vote"][0] for row in space["found"]["by_number"]] == [0.5, 0.5, 0.5]
     elif page == "docs/kernels.md":
         assert space["turn"].info["gate"] and len(space["OPERATORS"]) == 1
 

@@ -1,0 +1,1 @@
+"""Runs that train nothing: teams of language agents, measured."""

@@ -1,0 +1,31 @@
+"""A team of language agents that is measured, not trained."""
+
+from __future__ import annotations
+
+from evolvent.core.folder import RunFolder
+from evolvent.runs.agents.account import account
+from evolvent.runs.kind import Choice, Kind
+
+
+def _instead(folder: RunFolder) -> str:
+    return f"the run is the measurement: {folder.path}/summary.json and report.html have what it came to"
+
+
+KIND = Kind(
+    "agents",
+    "agents: a team of language agents is measured",
+    account,
+    instead=_instead,
+    choices=(
+        Choice(
+            "a question that several agents may answer, and the wish to know how many it takes",
+            "nothing: votes, pooled log-probabilities and debates of 1 to 16 agents, beside the best single one",
+            "evolvent run agent_scaling",
+            "llama",
+            "not measured yet",
+            "no",
+            "not measured yet; compare with the best single agent, which stands in every table",
+            "channels.md",
+        ),
+    ),
+)
