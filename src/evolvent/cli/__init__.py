@@ -40,6 +40,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent export {{jsonl,trl,tinker,verifiers,atif}} DIR --rule NAME --out FILE   decisions with credit, for others
   evolvent export merged DIR --out DIR          the trained model for transformers and vLLM; --gguf for llama.cpp
+  evolvent teams serve FILE:NAME --as mcp|a2a   a member of a team as an MCP tool or an A2A agent
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
 
 Start with `evolvent demo`. `evolvent run ALGO --help` shows the settings of an algorithm, `--help-all` every one.
@@ -58,6 +59,7 @@ _COMMANDS = {
     "check": "evolvent.testing.command",
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
+    "teams": "evolvent.cli.teams",
     "sandbox": "evolvent.cli.sandbox",
 }
 
