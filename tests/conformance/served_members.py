@@ -5,6 +5,7 @@ import os
 import time
 from pathlib import Path
 
+from evolvent.core.errors import BadInput
 from evolvent.play.workflow import Member, Workflow
 from evolvent.teams.answers import MOST, Answer
 
@@ -31,6 +32,8 @@ async def solve(question: str, times: int = 1) -> str | Answer:
             os._exit(1)
         case "raise":
             raise RuntimeError(SECRET)
+        case "refuse":
+            raise BadInput(SECRET, got=SECRET)
         case "huge":
             return "x" * (MOST + 1)
         case "count":

@@ -154,6 +154,24 @@ def test_the_official_a2a_client_finds_the_agent_and_hears_one_line_of_what_fail
     assert whole.task.artifacts[0].parts[0].text == "hello"
 
 
+def test_clients_of_the_protocols_before_are_answered(addresses):
+    import httpx
+    from mcp import Client
+
+    async def main():
+        async with Client(addresses["mcp http"].removeprefix("mcp:"), mode="legacy") as client:
+            return client.protocol_version, await client.call_tool("solve", {"question": "hello"})
+
+    version, said = asyncio.run(main())
+    assert version == "2025-11-25" and said.content[0].text == "hello"
+    parts = [{"kind": "text", "text": "raise"}]
+    message = {"kind": "message", "messageId": "1", "role": "user", "parts": parts}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {"message": message}}
+    answer = httpx.post(addresses["a2a"].removeprefix("a2a:"), json=asked, timeout=HANGS_S)
+    assert answer.json()["result"]["status"]["message"]["parts"][0]["text"] == "a member failed"
+    assert not [secret for secret in SECRETS if secret in answer.text]
+
+
 # ------------------------------------------------------------------------------------------------------ what goes wrong
 def test_who_hangs_is_given_up_and_told_and_the_next_is_answered(address, tmp_path):
     mark = tmp_path / "mark"
@@ -178,8 +196,8 @@ def test_who_no_longer_waits_ends_the_call_there_and_the_next_is_answered(addres
 
 
 def test_what_a_member_raises_stays_on_its_side(address):
-    broken, next_one = asked(address, "raise", "hello")
-    assert failed(broken, "a member failed") and next_one == Answer("hello")
+    broken, refused, next_one = asked(address, "raise", "refuse", "hello")
+    assert failed(broken, "a member failed") and failed(refused, "a member failed") and next_one == Answer("hello")
 
 
 def test_an_answer_that_is_too_long_and_arguments_that_do_not_fit(address):
@@ -328,6 +346,15 @@ def test_a_team_whose_members_answer_over_three_wires(addresses):
     assert [e.implementations for e in episodes] == [list(zip(names, ["mcp", "mcp", "a2a"], strict=True))] * 3
     for one in wired.values():
         one.close()
+
+
+def test_the_page_shows_what_can_be_asked():
+    """``docs/members.md``: nothing is opened yet."""
+    page = (FILE.parents[2] / "docs" / "members.md").read_text("utf-8")
+    space = {}
+    exec(page.split("```python\n")[1].split("```")[0], space)
+    assert (space["solver"].name, space["team"].names) == ("mcp:evolvent", ("solver", "checker"))
+    assert f"{MOST:,} characters" in page and f"{WIRE >> 20} MiB" in page
 
 
 def test_usage_and_choices_of_a_member_over_the_wire():

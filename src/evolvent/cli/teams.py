@@ -66,6 +66,7 @@ def serve(
             from evolvent.teams import over_a2a
 
             listening, at = _listening(host, port or 0)
+            asked = Function(over_a2a.typed(function), timeout_s)
             app = over_a2a.app(asked, f"http://{at}/", [*_LOOPBACK, host], name, about)
             address = f"a2a:http://{at}"
         sys.stdout.write(f"{name} answers at {address}\n")

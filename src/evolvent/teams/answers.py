@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from evolvent.core.calls import spawn
 from evolvent.core.errors import EvolventError, ModelError
 from evolvent.core.nodes import USAGE
+from evolvent.core.outside import line_of
 
 KEY = "evolvent/usage"
 """Where usage stands on the wire: in ``_meta`` of an MCP result, in ``metadata`` of an A2A artifact."""
@@ -66,10 +68,13 @@ class Function:
         """What it returns."""
         given, named = ((asked,), {}) if isinstance(asked, str) else ((), dict(asked))
         async with limited(self.name, self._timeout_s):
-            if inspect.iscoroutinefunction(self.function):
-                said = await self.function(*given, **named)
-            else:
-                said = await asyncio.wrap_future(spawn(lambda: self.function(*given, **named)))
+            try:
+                if inspect.iscoroutinefunction(self.function):
+                    said = await self.function(*given, **named)
+                else:
+                    said = await asyncio.wrap_future(spawn(lambda: self.function(*given, **named)))
+            except EvolventError as error:  # its own words, as those of any other error
+                raise failed(self.name, str(error)) from error
         return bounded(said if isinstance(said, Answer) else Answer(str(said)), self.name)
 
     async def close(self) -> None:
@@ -96,6 +101,13 @@ async def limited(name: str, timeout_s: float) -> AsyncGenerator[None]:
 def failed(name: str, said: str) -> ModelError:
     """The error of a member that failed, with what it said of it."""
     return ModelError("a member failed", got=" ".join(said.split())[:300] or "no reason given", where=name)
+
+
+def log(error: EvolventError) -> None:
+    """What a server's own side reads of an error, with its place."""
+    cause = error.__cause__.__cause__ if error.__cause__ and error.__cause__.__cause__ else error.__cause__
+    place = f"\n  at: {line_of(cause)}" if cause else ""
+    logging.getLogger("evolvent.teams").warning("%s%s", error, place)
 
 
 def bounded(answer: Answer, name: str) -> Answer:

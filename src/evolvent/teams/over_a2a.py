@@ -1,11 +1,13 @@
-"""Members as A2A agents, both ways, by the official SDK ``a2a-sdk`` (1.x): Agent2Agent protocol 1.0 over JSON-RPC."""
+"""Members as A2A agents, both ways, by the official SDK ``a2a-sdk`` (1.x): Agent2Agent protocol 1.0 over JSON-RPC.
+
+A server answers clients of 0.3 as well.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -35,12 +37,14 @@ from a2a.types import (
 )
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.struct_pb2 import Value
+from pydantic import validate_call
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from evolvent.core.errors import ModelError
-from evolvent.teams.answers import KEY, Answer, Caller, bounded, failed, limited, read_limit, usage_of
+from evolvent import __version__
+from evolvent.core.errors import EvolventError, ModelError
+from evolvent.teams.answers import KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
 
 _KEPT = 1000
 """Tasks that a server remembers."""
@@ -121,14 +125,6 @@ def _request(asked: str | Mapping[str, Any]) -> SendMessageRequest:
     return SendMessageRequest(message=Message(message_id=uuid.uuid4().hex, role=Role.ROLE_USER, parts=[part]))
 
 
-def _asked(message: Message) -> dict[str, Any] | None:
-    """Named arguments, where they were sent as data; whole numbers are so again, on the wire all are fractions."""
-    data = get_data_parts(message.parts)
-    if not data or not isinstance(data[0], Mapping):
-        return None
-    return {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in data[0].items()}
-
-
 # -------------------------------------------------------------------------------------------------------- the server
 class _Executor(AgentExecutor):
     def __init__(self, member: Caller) -> None:
@@ -142,9 +138,10 @@ class _Executor(AgentExecutor):
         await event_queue.enqueue_event(task)
         update = TaskUpdater(event_queue, task.id, task.context_id)
         try:
-            answer = await self._member.call(_asked(context.message) or context.get_user_input())
-        except ModelError as error:
-            logging.getLogger(__name__).warning("%s", error, exc_info=error.__cause__)
+            named = get_data_parts(context.message.parts)
+            answer = await self._member.call(named[0] if named else context.get_user_input())
+        except EvolventError as error:  # ``what`` holds no words of others
+            log(error)
             await update.failed(update.new_agent_message([new_text_part(error.what)]))
             return
         metadata = {KEY: dict(answer.usage)} if answer.usage else None
@@ -176,18 +173,25 @@ class _Recent(InMemoryTaskStore):
         raise UnsupportedOperationError
 
 
+def typed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which checks its arguments by their type hints: on this wire all numbers come as fractions."""
+    return validate_call(function)
+
+
 def app(member: Caller, url: str, hosts: list[str], name: str, about: str) -> Starlette:
     """An agent with one skill, at ``url``; requests that name a host other than ``hosts`` are refused."""
     card = AgentCard(
         name=name,
         description=about,
-        version="1",
-        supported_interfaces=[AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version="1.0")],
+        version=__version__,
+        supported_interfaces=[
+            AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=number) for number in ("1.0", "0.3")
+        ],
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain"],
         default_output_modes=["text/plain"],
         skills=[AgentSkill(id=name, name=name, description=about, tags=[name])],
     )
     handler = DefaultRequestHandler(_Executor(member), _Recent(), card)
-    routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/")]
+    routes = [*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/", enable_v0_3_compat=True)]
     return Starlette(routes=routes, middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)])

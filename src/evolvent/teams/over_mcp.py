@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -20,8 +19,9 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent
 
-from evolvent.core.errors import BadInput, ModelError
-from evolvent.teams.answers import KEY, Answer, Caller, bounded, failed, limited, read_limit, usage_of
+from evolvent import __version__
+from evolvent.core.errors import BadInput, EvolventError
+from evolvent.teams.answers import KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
 
 
 class Tool:
@@ -110,13 +110,13 @@ def server(member: Caller, function: Callable[..., Any], name: str, about: str) 
     async def tool(**named: Any) -> CallToolResult:
         try:
             answer = await member.call(named)
-        except ModelError as error:
-            logging.getLogger(__name__).warning("%s", error, exc_info=error.__cause__)
+        except EvolventError as error:  # ``what`` holds no words of others
+            log(error)
             raise ToolError(error.what) from None
         meta = {KEY: dict(answer.usage)} if answer.usage else None
         return CallToolResult(content=[TextContent(type="text", text=answer.text)], _meta=meta)
 
-    served = MCPServer(name, instructions=f"Call the tool {name}: {about}", log_level="WARNING")
+    served = MCPServer(name, version=__version__, instructions=f"Call the tool {name}: {about}", log_level="WARNING")
     # clients that show a model only the names of tools show this one whole
     served.add_tool(tool, name, description=about, structured_output=False, meta={"anthropic/alwaysLoad": True})
     return served
