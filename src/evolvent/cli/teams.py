@@ -72,7 +72,7 @@ def serve(
         sys.stdout.write(f"{name} answers at {address}\n")
         sys.stdout.flush()
         uvicorn = optional("uvicorn", "protocols", _WHERE)
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, timeout_keep_alive=75)
         uvicorn.Server(config).run(sockets=[listening])
 
 

@@ -27,6 +27,8 @@ MOST = 1 << 18
 WIRE = 8 * MOST
 """Bytes of a response."""
 TIMEOUT_S = 60.0
+KEPT_S = 2.0
+"""Seconds that an idle HTTP connection is kept: less than servers do, or a call may meet one that is being closed."""
 
 
 @dataclass(frozen=True)

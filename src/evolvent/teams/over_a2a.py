@@ -44,7 +44,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from evolvent import __version__
 from evolvent.core.errors import EvolventError, ModelError
-from evolvent.teams.answers import KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
+from evolvent.teams.answers import KEPT_S, KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
 
 _KEPT = 1000
 """Tasks that a server remembers."""
@@ -56,7 +56,10 @@ class Agent:
     def __init__(self, place: str, timeout_s: float, headers: Mapping[str, str]) -> None:
         self.name, self._timeout_s, self._place = f"a2a:{place}", timeout_s, place
         self._http = httpx.AsyncClient(
-            headers=dict(headers), timeout=timeout_s, event_hooks={"response": [read_limit(httpx)]}
+            headers=dict(headers),
+            timeout=timeout_s,
+            event_hooks={"response": [read_limit(httpx)]},
+            limits=httpx.Limits(keepalive_expiry=KEPT_S),
         )
         self._client: Client | None = None
 

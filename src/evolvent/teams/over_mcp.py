@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -17,11 +17,31 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, CallToolResult, TextContent
 
 from evolvent import __version__
-from evolvent.core.errors import BadInput, EvolventError
-from evolvent.teams.answers import KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
+from evolvent.core.errors import BadInput, EvolventError, ModelError
+from evolvent.teams.answers import KEPT_S, KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
+
+_LOST = (CONNECTION_CLOSED, INVALID_REQUEST)
+"""Codes of a connection that is gone, and of a session that the server has forgotten."""
+
+
+class _Link:
+    """A connection, held by a task of its own: it is closed where it was opened."""
+
+    def __init__(self, hold: Callable[[asyncio.Future[Any], asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+        self.calls, self.done = 0, asyncio.Event()
+        self._ready = asyncio.get_running_loop().create_future()
+        self.held = asyncio.create_task(hold(self._ready, self.done))
+        self.held.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # who waited was told
+
+    async def opened(self) -> tuple[Client, str, str]:
+        """The client, the name of the tool, and of its argument that takes a text."""
+        await asyncio.wait([self.held, self._ready], return_when=asyncio.FIRST_COMPLETED)
+        if not self._ready.done():
+            await self.held  # raises why
+        return self._ready.result()
 
 
 class Tool:
@@ -32,18 +52,25 @@ class Tool:
     ) -> None:
         self._place, self._tool, self._timeout_s, self._headers, self._env = place, tool, timeout_s, headers, env
         self.name = f"mcp:{place}" if "://" in place else f"mcp:{shlex.split(place)[0]}"
-        self._open: tuple[asyncio.Task[None], asyncio.Future[Any], asyncio.Event] | None = None
+        self._link: _Link | None = None
 
     async def call(self, asked: str | Mapping[str, Any]) -> Answer:
         """What the tool returns, its texts."""
-        async with limited(self.name, self._timeout_s):
-            client, name, takes = await self._opened()
-            try:
+        link = self._link = self._link if self._link and not self._link.held.done() else _Link(self._hold)
+        link.calls += 1
+        try:
+            async with limited(self.name, self._timeout_s):
+                client, name, takes = await link.opened()
                 result = await client.call_tool(name, {takes: asked} if isinstance(asked, str) else dict(asked))
-            except MCPError as error:
-                if error.code == CONNECTION_CLOSED:  # the next call opens a new one
-                    self._drop()
-                raise
+        except ModelError as error:
+            lost = isinstance(error.__cause__, MCPError) and error.__cause__.code in _LOST
+            if lost and self._link is link:  # the next call opens a new one; this one ends when nobody waits for it
+                self._link = None
+            raise
+        finally:
+            link.calls -= 1
+            if not link.calls and link is not self._link:
+                link.done.set()
         text = "\n".join(part.text for part in result.content if isinstance(part, TextContent))
         if result.is_error:
             raise failed(self.name, text)
@@ -51,27 +78,10 @@ class Tool:
 
     async def close(self) -> None:
         """End the connection, and the server where it is a command."""
-        held = self._open
-        self._drop()
-        if held:
-            await asyncio.wait([held[0]], timeout=10)
-
-    def _drop(self) -> None:
-        if self._open:
-            self._open[2].set()
-        self._open = None
-
-    async def _opened(self) -> tuple[Client, str, str]:
-        if self._open is None or self._open[0].done():
-            ready, done = asyncio.get_running_loop().create_future(), asyncio.Event()
-            task = asyncio.create_task(self._hold(ready, done))  # a connection is closed by the task that opened it
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-            self._open = task, ready, done
-        task, ready, _ = self._open
-        await asyncio.wait([task, ready], return_when=asyncio.FIRST_COMPLETED)
-        if not ready.done():
-            await task  # raises why
-        return ready.result()
+        link, self._link = self._link, None
+        if link:
+            link.done.set()
+            await asyncio.wait([link.held], timeout=10)
 
     async def _hold(self, ready: asyncio.Future[Any], done: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
@@ -85,7 +95,12 @@ class Tool:
             command, *arguments = shlex.split(self._place)
             return StdioServerParameters(command=command, args=arguments, env=dict(self._env))
         hooks = {"response": [read_limit(httpx2)]}
-        http = httpx2.AsyncClient(headers=dict(self._headers), timeout=self._timeout_s, event_hooks=hooks)
+        http = httpx2.AsyncClient(
+            headers=dict(self._headers),
+            timeout=self._timeout_s,
+            event_hooks=hooks,
+            limits=httpx2.Limits(keepalive_expiry=KEPT_S),
+        )
         return streamable_http_client(self._place, http_client=await stack.enter_async_context(http))
 
     def _chosen(self, tools: Sequence[Any]) -> tuple[str, str]:
