@@ -7,6 +7,7 @@ Extra ``protocols``; ``evolvent teams serve`` is the other direction.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -138,11 +139,12 @@ class _Asked:
 def asking(team: Workflow | Member, engine: Engine, renderer: Renderer) -> Callable[[str], Answer]:
     """A workflow, or one of its members alone, as a function of a text: what its last member says, and what it took."""
     whole = team if isinstance(team, Workflow) else Workflow((replace(team, reads=()),))
-    settings = AttemptSettings(renderer, team=whole, accounts=True)
+    settings, alone = AttemptSettings(renderer, team=whole, accounts=True), threading.Lock()
 
     def answer(text: str) -> Answer:
         env = cast("Env", _Asked())  # of an environment, what one attempt needs
-        episode = run_players([play(env, Task("asked", text), settings, seed=0)], engine)[0]
+        with alone:  # a model answers one thread at a time
+            episode = run_players([play(env, Task("asked", text), settings, seed=0)], engine)[0]
         if isinstance(episode, EnvError):
             raise episode
         return Answer(str(episode.answer), {k: v for k, v in episode.usage.items() if v is not None} or None)
