@@ -275,7 +275,7 @@ def parts(found: dict[str, Any]) -> dict[str, str]:
 
 def _cell(axis: str, one: dict[str, Any]) -> str:
     return {
-        "efficiency": lambda: f"{one['median_ms']:.2g} ({one['p95_ms']:.2g})",
+        "efficiency": lambda: f"{_ms(one['median_ms'])} ({_ms(one['p95_ms'])})",
         "scalability": lambda: f"{one['a_second_together']:,.0f} ({one['a_second']:,.0f})",
         "security": lambda: f"{one['leaked']}",
         "reliability": lambda: f"{one['lost']} ({one['again_s']:.1f})",
@@ -283,6 +283,10 @@ def _cell(axis: str, one: dict[str, Any]) -> str:
         "operability": lambda: f"{one['packages']}",
         "interoperability": lambda: f"{one['same']:,}",
     }[axis]()
+
+
+def _ms(value: float) -> str:
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
 def main() -> None:
