@@ -114,7 +114,9 @@ def _main(arguments: Sequence[str]) -> None:
     commands = {"serve": serve}
     named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
+        sys.stdout.write("for example: evolvent teams serve solver.py:solve --as mcp\n\n")
         sys.stdout.write("evolvent teams serve FILE:NAME --as mcp|a2a   a member as an MCP tool or an A2A agent\n")
+        sys.stdout.write("Settings: evolvent teams serve --help\n")
     elif named in commands:
         parsed(commands[named], arguments[1:], f"evolvent teams {named}")
     else:

@@ -42,7 +42,6 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from evolvent import __version__
 from evolvent.core.errors import EvolventError, ModelError
 from evolvent.teams.answers import KEPT_S, KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
 
@@ -186,7 +185,7 @@ def app(member: Caller, url: str, hosts: list[str], name: str, about: str) -> St
     card = AgentCard(
         name=name,
         description=about,
-        version=__version__,
+        version="1",
         supported_interfaces=[
             AgentInterface(url=url, protocol_binding="JSONRPC", protocol_version=number) for number in ("1.0", "0.3")
         ],

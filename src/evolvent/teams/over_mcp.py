@@ -19,7 +19,6 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, CallToolResult, TextContent
 
-from evolvent import __version__
 from evolvent.core.errors import BadInput, EvolventError, ModelError
 from evolvent.teams.answers import KEPT_S, KEY, Answer, Caller, bounded, failed, limited, log, read_limit, usage_of
 
@@ -131,7 +130,7 @@ def server(member: Caller, function: Callable[..., Any], name: str, about: str) 
         meta = {KEY: dict(answer.usage)} if answer.usage else None
         return CallToolResult(content=[TextContent(type="text", text=answer.text)], _meta=meta)
 
-    served = MCPServer(name, version=__version__, instructions=f"Call the tool {name}: {about}", log_level="WARNING")
+    served = MCPServer(name, instructions=f"Call the tool {name}: {about}", log_level="WARNING")
     # clients that show a model only the names of tools show this one whole
     served.add_tool(tool, name, description=about, structured_output=False, meta={"anthropic/alwaysLoad": True})
     return served
