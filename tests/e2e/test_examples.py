@@ -16,8 +16,8 @@ from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), a reward and a study (below)
-OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth")
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), a reward, a study and a team (below)
+OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth", "team_over_mcp")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 
@@ -132,3 +132,14 @@ def test_the_parts_of_a_workflow(tmp_path):
     said = page[page.index("planner: earns") : page.index("; …")].splitlines()
     assert len(said) == 4 and all(line in done.stdout for line in said)
     assert (tmp_path / "worth" / "report.html").exists()
+
+
+def test_a_team_of_which_one_member_is_a_tool():
+    pytest.importorskip("mcp", reason="the extra 'protocols' is not installed")
+    command = [sys.executable, str(EXAMPLES / "team_over_mcp.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-3000:]
+    right, planner, calculator, ran = done.stdout.splitlines()
+    assert right == "right: 5 of 5" and ran == "ran: [('planner', 'planner'), ('calculator', 'mcp')]"
+    first, second = map(int, planner.removeprefix("planner: ").split(" + "))
+    assert calculator == f"calculator: {first + second}"

@@ -31,7 +31,7 @@ import contextlib, io, json, sys, traceback
 EXTRAS = {
     "torch", "transformers", "peft", "safetensors", "gguf", "jinja2", "gymnasium", "pettingzoo", "mpe2", "vmas", "ray",
     "lbforaging", "rware", "xllamacpp", "cffi", "tokenizers", "sentence_transformers", "usearch", "psycopg", "openai",
-    "matplotlib", "minigrid", "mujoco", "gymnasium_robotics", "jax", "jaxmarl",
+    "matplotlib", "minigrid", "mujoco", "gymnasium_robotics", "jax", "jaxmarl", "mcp", "a2a",
 }
 
 class Without:

@@ -32,6 +32,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent check {{env,credit,advantage}} FILE    does yours keep its contract; is an advantage function biased
   evolvent check functions DIR                  do calls fit their schemas, what leaks, what was masked; --baselines
   evolvent teams channels FILE [--html PAGE]    do a team's agents differ, and what does a vote gain by it
+  evolvent teams serve FILE:NAME --as mcp|a2a   a member of a team as an MCP tool or an A2A agent
   evolvent memory {{audit,explain,verify}} STORE  what a memory holds, which memories help or harm, and why
   evolvent memory {{lift,blame,skills}} STORE      whether it helps; what caused an outcome; lessons as SKILL.md
   evolvent memory {{rollback,quarantine,restore,compact}} STORE [--dry-run]   repair it; a dry run reports first
@@ -57,9 +58,9 @@ _COMMANDS = {
     "import": "evolvent.cli.imports",
     "data": "evolvent.cli.data",
     "check": "evolvent.testing.command",
-    "teams": "evolvent.cli.teams",
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
+    "teams": "evolvent.cli.teams",
     "sandbox": "evolvent.cli.sandbox",
 }
 

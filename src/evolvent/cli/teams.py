@@ -1,23 +1,33 @@
-"""`evolvent teams channels`: what the answers of several agents have in common, and what a vote gains by it."""
+"""`evolvent teams`: what the answers of several agents have in common, and a member as an MCP tool or an A2A agent."""
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import io
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
+from evolvent.core import outside
 from evolvent.core.arguments import parsed
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, optional
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
 from evolvent.memory import embedders
+from evolvent.play.workflow import Member, Workflow
 from evolvent.runs.language.rows import json_lines
+from evolvent.teams.answers import TIMEOUT_S, Function
 from evolvent.teams.channels import measure
 from evolvent.teams.table import FIELDS, read
 from evolvent.teams.telling import page_of, tables, words
+
+_WHERE = "evolvent teams serve"
+_LOOPBACK = ("127.0.0.1", "localhost")
 
 
 def channels(
@@ -65,12 +75,102 @@ def channels(
             live.note(f"page → {html}")
 
 
+def serve(
+    member: Positional[str],
+    *,
+    protocol: Annotated[Literal["mcp", "a2a"], arg(name="as")],
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    model: str = "none",
+    timeout_s: float = TIMEOUT_S,
+) -> None:
+    """Serve a function, a member or a whole workflow, so that any MCP client or A2A agent can ask it.
+
+    Example: evolvent teams serve solver.py:solve --as mcp
+
+    Args:
+        member: FILE:NAME of a function of a text that returns a text, async or not, or of a Workflow or Member. A tool
+            of MCP may have other arguments, by their type hints.
+        protocol: mcp speaks on standard input and output, or with --port over HTTP; a2a speaks over HTTP.
+        host: who can reach it: this machine alone, or those that reach this address. Nobody is asked who they are.
+        port: of HTTP; 0 = any that is free, which is printed.
+        model: answers for a Workflow or Member.
+        timeout_s: seconds for an answer.
+    """
+    with contextlib.ExitStack() as stack:
+        # standard output is for the protocol alone: what the file prints goes to standard error
+        with contextlib.redirect_stdout(sys.stderr):
+            function, name, about = _function(member, model, stack)
+        asked, at = Function(function, timeout_s), f"{host}:{port}"
+        optional(protocol, "protocols", _WHERE)
+        if protocol == "mcp":
+            from evolvent.teams import over_mcp
+
+            served = over_mcp.server(asked, function, name, about)
+            if port is None:
+                if isinstance(sys.stdout, io.TextIOWrapper):
+                    sys.stdout.reconfigure(line_buffering=True)  # what the function prints leaves while it is diverted
+                served.run("stdio")
+                return
+            listening, at = _listening(host, port)
+            app = served.streamable_http_app(stateless_http=True, host=host)
+            address = f"mcp:http://{at}/mcp"
+        else:
+            from evolvent.teams import over_a2a
+
+            listening, at = _listening(host, port or 0)
+            asked = Function(over_a2a.typed(function), timeout_s)
+            app = over_a2a.app(asked, f"http://{at}/", [*_LOOPBACK, host], name, about)
+            address = f"a2a:http://{at}"
+        sys.stdout.write(f"{name} answers at {address}\n")
+        sys.stdout.flush()
+        uvicorn = optional("uvicorn", "protocols", _WHERE)
+        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2, timeout_keep_alive=75)
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _function(text: str, model: str, stack: contextlib.ExitStack) -> tuple[Any, str, str]:
+    """The function, its name, and what it says of itself."""
+    at = outside.pointer(text)
+    if at is None:
+        raise BadInput("no member", got=text, expected="FILE.py:NAME", where=_WHERE)
+    _, name, found = outside.load(at, "a member", ("answer", "team"))
+    if not isinstance(found, Workflow | Member):
+        if not callable(found):
+            expected = "a function of a text, a Workflow or a Member"
+            raise BadInput("not a member", got=type(found).__name__, expected=expected, where=text)
+        return found, name, inspect.getdoc(found) or f"Answers a text: {name}."
+    from evolvent import models
+    from evolvent.runs.opening import answering
+    from evolvent.teams.members import asking
+
+    if model == "none":
+        do = "evolvent list models"
+        raise BadInput("nobody answers for it", got="model none", expected="--model MODEL", where=_WHERE, do=do)
+    loaded = stack.enter_context(contextlib.closing(models.load(model)))
+    about = f"Answers a task: {getattr(found, 'profile', '') or ', '.join(getattr(found, 'names', ()))}".strip()
+    return asking(found, *answering(loaded, 0.0)), name, about
+
+
+def _listening(host: str, port: int) -> tuple[socket.socket, str]:
+    """A socket, and what stands for it in an address."""
+    try:
+        listening = socket.create_server((host, port))
+    except OSError as error:
+        do = "take another --port, or 0 for any that is free"
+        raise BadInput("nothing can be served here", got=error.strerror, where=f"{host}:{port}", do=do) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each answer would wait 40 ms for an ACK
+    return listening, f"{host}:{listening.getsockname()[1]}"
+
+
 def _main(arguments: Sequence[str]) -> None:
-    commands = {"channels": channels}
+    commands = {"channels": channels, "serve": serve}
     named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
         sys.stdout.write("for example: evolvent teams channels answers.jsonl\n\n")
         sys.stdout.write("evolvent teams channels FILE   do a team's agents differ, and what does a vote gain by it\n")
+        sys.stdout.write("evolvent teams serve FILE:NAME --as mcp|a2a   a member as an MCP tool or an A2A agent\n")
+        sys.stdout.write("Settings: evolvent teams COMMAND --help\n")
     elif named in commands:
         parsed(commands[named], arguments[1:], f"evolvent teams {named}")
     else:

@@ -43,6 +43,8 @@ _PACKAGES = (
     "ray",
     "reasoning-gym",
     "math-verify",
+    "mcp",
+    "a2a-sdk",
 )
 _GIT_TIMEOUT_S = 10.0
 

@@ -1,1 +1,1 @@
-"""Teams of language agents: what their answers have in common, and what each part of a workflow is worth."""
+"""Teams of language agents: what each part is worth, what their answers have in common, members over the wire."""

@@ -43,6 +43,7 @@ REFUSED = {
     "token_conservative_bellman": "needs greedy_q.*b_coder",
     "step_graded_outcome": "does not pay this kind.*correct",
     "token_outcome_critic": "does not pay this kind.*correct",
+    "step_routed": "does not pay this kind.*format",
     "step_efficiency": "does not pay this kind.*ratio",
     "token_immediate": "does not pay this kind.*share",
     "agent_gae": "of rollouts.*mappo",

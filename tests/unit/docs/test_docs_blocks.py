@@ -38,6 +38,7 @@ ELSEWHERE = {
     "README.md": "tests/unit/test_house.py",
     "docs/beside-your-agent.md": "tests/unit/docs/test_docs_beside.py",
     "docs/blame.md": "tests/unit/memory/test_memory_blame.py",
+    "docs/members.md": "tests/conformance/test_members_over_wire.py",
     "docs/memory.md": "tests/unit/docs/test_docs_memory.py",
     "docs/memory-embedders.md": "tests/unit/docs/test_docs_memory.py",
     "docs/search.md": "tests/unit/docs/test_docs_search.py",

@@ -63,6 +63,14 @@ def test_the_table_of_text_worlds_is_that_of_its_result_file():
     assert len(rows) >= 16 and set(few) <= {"textworld", "textarena:GuessTheNumber-v0"}  # compiled games; few starts
 
 
+def test_the_table_of_wires_is_that_of_its_result_file():
+    module, filled = importlib.import_module("members"), importlib.import_module("algo_pages").filled
+    written, found = module.PAGE.read_text("utf-8"), json.loads(module.SOURCE.read_text("utf-8"))
+    assert written == filled(written, module.parts(found)), "run benchmarks/members.py --page"
+    assert found["calls"] == 1000 and [*found["wires"]] == [*module.WIRES] and not found["commit"]["dirty"]
+    assert all(one.keys() == module.AXES.keys() for one in found["wires"].values())
+
+
 def test_the_page_of_what_language_models_learn_is_that_of_its_result_files():
     module = importlib.import_module("language_tables")
     assert module.PAGE.read_text("utf-8") == module.page(), "run benchmarks/language_tables.py"
