@@ -210,7 +210,7 @@ def _tell(
     right = [row for row in rows if row.because]
     live.table(f"{count(len(found.rows), 'decision')} → {out}", ["verdict", "decisions"], found.verdicts.most_common())
     if right:
-        columns = ["split", "calls right", "no call right", "functions", "tasks without a verdict"]
+        columns = ["split", "calls right", "no call right", "functions", "right call not known"]
         live.table("rows", columns, [_split_line(name, rows) for name in SPLITS])
     if repairs.counts:
         seen = [[what, n, repairs.first[what]] for what, n in repairs.counts.items()]
