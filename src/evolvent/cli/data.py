@@ -250,7 +250,7 @@ def _warnings(rows: Sequence[Row], right: Sequence[Row], irrelevant: float) -> I
         yield f"a row lists up to {most} tools, about {size // 4:,} tokens: --candidates 8 lists fewer"
     if right and not any(not row.gold for row in right):
         yield "no row has it right to call nothing, so over-calling cannot be seen or learned" + (
-            ": no tool could be taken away, as those that are left do much the same"
+            ": no tool could be taken away, as there is no other, or others do much the same"
             if irrelevant
             else ": --irrelevant .1"
         )

@@ -68,7 +68,7 @@ def test_function_arguments_refusals_and_call_rate_stand_together():
         "right function, of 2 and 5 that need a call": ["100 %", "40 %"],
         "right arguments, of 2 and 5 that need a call": ["50 %", "20 %"],
         "right refusal, of 0 and 2 that need none": ["None", "50 %"],
-        "answer with a call, of 2 and 8": ["100 %", "62 %"],
+        "answer with a call, of 2 and 8": ["100 %", "75 %"],  # one of them cannot be read
     }
 
 

@@ -82,7 +82,8 @@ def _numbers(named: Mapping[str, Sequence[Answer]]) -> Table:
             lambda told: told.get("arguments"),
         ),
         ("right refusal, of {} that need none", lambda told: told["gold"] == [], lambda told: told.get("right")),
-        ("answer with a call, of {}", lambda told: True, lambda told: told["calls"]),
+        # what begins as a call and cannot be read is one, too: it is no refusal
+        ("answer with a call, of {}", lambda told: True, lambda told: told["calls"] is None or told["calls"]),
     ]
     cells: list[tuple[str | None, ...]] = []
     for name, counts, won in rows:
