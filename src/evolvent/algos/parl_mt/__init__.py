@@ -140,8 +140,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         floor_and_ceiling: tuple[Sees, ...] = () if config.sees == "history" else ("empty", "gold")
         arms = {sees: figures(run, plain, sees, run.heldout) for sees in (config.sees, *floor_and_ceiling)}
         rule = RULE if config.updates > config.imitate else EXAMPLE
-        pairs = list(lines(folder.path / FILE))
-        return run.finish("parl_mt", rule) | {"arms": arms, "notes": pag.acceptance(pairs) if pairs else None}
+        pairs, asked = list(lines(folder.path / FILE)), config.pag.verify != "none"
+        notes = pag.acceptance(pairs, verified=asked) if pairs else None
+        return run.finish("parl_mt", rule) | {"arms": arms, "notes": notes}
 
 
 def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list[Episode]:
@@ -170,7 +171,7 @@ def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list
         for row in rows:
             del row["now"]
         write_atomic(path, "".join(dump(row) + "\n" for row in rows))
-        passed = f"{pag.acceptance(rows)['accepted']:.0%} of {len(rows):,}"
+        passed = f"{np.mean([pair.kept for pair in pairs]):.0%} of {len(rows):,}"
         run.live.note(
             "notes: nobody verified them" if judge == "none" else f"the gold call is made from {passed} notes"
         )
