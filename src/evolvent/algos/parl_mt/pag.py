@@ -167,7 +167,7 @@ def histories(env: Any, tasks: Sequence[Task], settings: AttemptSettings, end: E
 
 
 def acceptance(rows: Sequence[Mapping[str, Any]], *, verified: bool = True) -> dict[str, Any]:
-    """Of the lines of ``pag.jsonl``: pairs, and the share that passed, in all and by turn; ``None``: nobody verified."""
+    """Of the lines of ``pag.jsonl``: pairs, and the share that passed, in all and by turn; ``None``: nobody looked."""
     turns = range(max(row["turn"] for row in rows) + 1)
     by_turn = [float(np.mean([row["kept"] for row in rows if row["turn"] == t])) for t in turns]
     share = float(np.mean([row["kept"] for row in rows]))
