@@ -46,11 +46,12 @@ def answers(attempts: Sequence[Seen]) -> list[Answer]:
     found: list[Answer] = []
     for number, seen in enumerate(attempts):
         asked = dict(enumerate(seen.asked))
-        found += [Answer(number, asked.get(i, seen.question), one) for i, one in enumerate(seen.judged) if _fits(one)]
+        found += [Answer(number, asked.get(i, seen.question), one) for i, one in enumerate(seen.judged) if fits(one)]
     return found
 
 
-def _fits(told: Any) -> bool:
+def fits(told: Any) -> bool:
+    """Whether it is a verdict on an answer."""
     try:
         calls = [*(told["calls"] or ()), *(told["gold"] or ())]
         named = all(isinstance(one["name"], str) and isinstance(one["arguments"], dict) for one in calls)

@@ -14,7 +14,7 @@ from evolvent import envs
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Request, Task
 from evolvent.core.seeding import seed_tree
-from evolvent.envs.text.functions import Functions, answered
+from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live, interval, percent
 from evolvent.formulas.statistics import wilson
 
@@ -38,9 +38,9 @@ def judged_calls(run: LanguageRun) -> Calls:
     found = envs.find(run.copies.spec, "--env")
     out: dict[str, dict[str, Any]] = {}
     for names in NAMES:
-        graded = answers(run, found.make(**found.given("--env") | {"names": names}), run.heldout)
+        found_of = answers(run, found.make(**found.given("--env") | {"names": names}), run.heldout)
         for held, split in HELD.items():
-            mine = [one for task, one in zip(run.heldout, graded, strict=True) if task.meta["split"] == split]
+            mine = [one for task, one in zip(run.heldout, found_of, strict=True) if task.meta["split"] == split]
             if mine:
                 out.setdefault(names, {})[held] = {what: _share([one.get(what) for one in mine]) for what in COLUMNS}
     return out
@@ -78,12 +78,30 @@ def show_calls(live: Live, before: Calls, after: Calls) -> None:
 
 def _graded(env: Functions, task: Task, text: str) -> dict[str, bool]:
     env.reset(task, task.seed)
-    turn, calls = env.step(text), answered(text)
-    rate = {"call rate": calls is None or bool(calls)}
-    if not turn.info["gold"]:
-        return {"refusals right": turn.success, **rate}
-    right = {"functions right": turn.info["function_right"], "arguments right": turn.info["arguments_right"]}
-    return {"calls right": turn.success, **right, **rate}
+    return graded(env.step(text).info["judged"])
+
+
+def graded(told: Mapping[str, Any]) -> dict[str, bool]:
+    """The ``COLUMNS`` that a verdict (``formulas.call_match.judgement``) says something of."""
+    rate = {"call rate": told["calls"] is None or bool(told["calls"])}
+    if told["gold"] == []:
+        return {"refusals right": told["right"], **rate}
+    if told["gold"] is None:  # somebody's function judges, who names no right call
+        return {"calls right": told["right"], **rate}
+    parts = {"functions right": told["function"], "arguments right": told["arguments"]}
+    return {"calls right": told["right"], **parts, **rate}
+
+
+def shares(verdicts: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The ``COLUMNS`` over verdicts of different tasks, as in ``judged_calls``."""
+    found = [graded(one) for one in verdicts]
+    return {what: _share([one.get(what) for one in found]) for what in COLUMNS}
+
+
+def show_shares(live: Live, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """The table of ``shares``."""
+    rows = [[what, one["n"], interval(one["value"], one["ci95"])] for what, one in found.items()]
+    live.table("calls of functions, greedy", ["", "tasks", "share [95 %]"], rows)
 
 
 def _share(told: Sequence[bool | None]) -> dict[str, Any]:
