@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from evolvent.evaluate.blocks import Block, Section, Table, Text
 from evolvent.evaluate.live import interval
-from evolvent.formulas.call_match import same_value
+from evolvent.formulas.call_match import Difference, in_short, same_value
 from evolvent.formulas.statistics import clustered_bootstrap, wilson
 from evolvent.runs.account.tasks import Seen
 from evolvent.runs.account.updates import section
@@ -127,16 +127,10 @@ def in_words(seen: Seen) -> str:
     told = next(wrong, None)
     if told is None:
         return ""
-    return _KINDS[UNREAD] if told["calls"] is None else "; ".join(map(_difference, told["differs"]))
-
-
-def _difference(one: Mapping[str, Any]) -> str:
-    kind, what, got, expected = (one.get(name) for name in ("kind", "argument", "got", "expected"))
-    if kind == "name":
-        return f"calls {got}, not {expected}"
-    if kind in ("missing", "unexpected"):
-        return f"{what or got or expected} is {'missing' if kind == 'missing' else 'too much'}"
-    return f"{what} is {_short(got)}, not {_short(expected)}"
+    if told["calls"] is None:
+        return _KINDS[UNREAD]
+    names = ("kind", "call", "argument", "got", "expected")
+    return "; ".join(Difference(**{name: one.get(name, "") for name in names}).words() for one in told["differs"])
 
 
 # ------------------------------------------------------------------------------------------------ confusion
@@ -224,7 +218,7 @@ def _arguments(call: Any, right: Any, differs: Sequence[Any], schema: Mapping[st
     rows: list[tuple[str | None, ...]] = []
     for key in dict.fromkeys([*properties, *wanted, *said]):
         needed = "required, " if key in (parameters.get("required") or ()) else ""
-        values = [_short(one[key]) if key in one else None for one in (said, wanted)]
+        values = [in_short(one[key]) if key in one else None for one in (said, wanted)]
         differs_in = f"✗ {wrong[key]}" if key in wrong else ""
         rows.append((key, differs_in, *values, needed + _about(properties.get(key))))
     columns = ("argument", "what differs", "called with", "right", "its schema")
@@ -237,17 +231,10 @@ def _about(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "not in the schema"
     parts = [str(schema.get("type", "any type"))]
-    parts += [f"one of {_short(schema['enum'])}"] if "enum" in schema else []
-    parts += [f"default {_short(schema['default'])}"] if "default" in schema else []
-    return _cut(", ".join(parts) + (f": {schema['description']}" if schema.get("description") else ""))
-
-
-def _short(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+    parts += [f"one of {in_short(schema['enum'])}"] if "enum" in schema else []
+    parts += [f"default {in_short(schema['default'])}"] if "default" in schema else []
+    said = ", ".join(parts) + (f": {schema['description']}" if schema.get("description") else "")
+    return said if len(said) <= _LONG else said[: _LONG - 1] + "…"
 
 
 def split(prompt: str) -> tuple[dict[str, Mapping[str, Any]], str]:
