@@ -151,7 +151,7 @@ def _recorded(folder: Path, repairs: Repairs) -> Iterator[Conversation]:
             ]
             fields = {"id": episode.id, "messages": said, "outcome": episode.success}
             events = chat.attempt(where, dump(fields).encode(), episode.id, fields, repairs.part()).events
-            found = conversation(events, fields, where)
+            found = conversation(events, fields, where, repairs)
             if found.decisions:
                 yield found
             else:

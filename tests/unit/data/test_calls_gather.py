@@ -164,6 +164,7 @@ def test_bad_lines_are_counted_with_their_place(tmp_path):
     assert repairs.first == {
         "lines left out: not JSON": "calls.jsonl:1",
         "lines without messages, or query and answers, left out": "calls.jsonl:2",
+        "decisions left out: the arguments of a call cannot be read": "calls.jsonl:3",
         "lines without a decision that can be read, left out": "calls.jsonl:3",
         "decisions left out: leap is not among the tools": "calls.jsonl:4",
         "right by what is said, but the call does not fit its schema: wrong": "calls.jsonl:5: city: missing",
