@@ -1,7 +1,7 @@
 """Shares of verdicts on calls: names, arguments, refusals and the call rate, each over what it is about."""
 
 from evolvent.formulas.call_match import judgement, match
-from evolvent.runs.language.calling import shares
+from evolvent.runs.account.calls import graded, shares
 
 LOOK = {"name": "look", "arguments": {"city": "Rome"}}
 OTHER = {"name": "look", "arguments": {"city": "Oslo"}}
@@ -16,7 +16,7 @@ def verdict(calls, gold):
 def test_each_share_is_over_its_own_tasks():
     told = [verdict(*one) for one in (([LOOK], [LOOK]), ([OTHER], [LOOK]), ([SING], [LOOK]), (None, [LOOK]))]
     told += [verdict([], []), verdict([LOOK], []), verdict(None, []), {**verdict([LOOK], None), "right": True}]
-    found = {what: (one["value"], one["n"]) for what, one in shares(told).items()}
+    found = {what: (one["value"], one["n"]) for what, one in shares([graded(one) for one in told]).items()}
     assert found == {
         "calls right": (2 / 5, 5),
         "functions right": (2 / 4, 4),

@@ -31,7 +31,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from evolvent.algos.parl_mt import pag
-from evolvent.algos.parl_mt.awareness import Aware, Sees
+from evolvent.algos.parl_mt.awareness import TOKENS, Aware, Sees
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -40,7 +40,7 @@ from evolvent.core.jsonfile import dump, lines, write_atomic
 from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_std
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.play.attempt import play
 from evolvent.play.renderers import renderer
 from evolvent.play.settings import AttemptSettings
@@ -181,7 +181,12 @@ def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list
     told = pag.examples(pairs, env, by, end)
     again = pag.examples(pag.varied(pairs, config.pag.augment, config.seed), env, by, end)
     long = sum(pair.kept for pair in pairs) - sum(episode.n_steps for episode in told) // 2
-    run.live.note(f"{len(told)} conversations to imitate, {len(again)} of them in another guise; {long} notes too long")
+    if not told:
+        do = "--generator rules, or a model that writes two lines"
+        raise BadInput("all notes are too long to imitate", got=long, expected=f"less than {TOKENS} tokens", do=do)
+    run.live.note(
+        f"{count(len(told), 'conversation')} to imitate, {len(again)} of them in another guise; {long} notes too long"
+    )
     return told + again
 
 

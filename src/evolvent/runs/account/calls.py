@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -30,6 +30,15 @@ _KINDS = {
     "type": "wrong type",
     "value": "another value",
     UNREAD: "the answer cannot be read",
+}
+
+
+COLUMNS = ("calls right", "functions right", "arguments right", "refusals right", "call rate")
+_NUMBERS = {
+    "right function, of {} that need a call": "functions right",
+    "right arguments, of {} that need a call": "arguments right",
+    "right refusal, of {} that need none": "refusals right",
+    "answer with a call, of {}": "call rate",
 }
 
 
@@ -60,6 +69,28 @@ def fits(told: Any) -> bool:
         return False
 
 
+def graded(told: Mapping[str, Any]) -> dict[str, bool]:
+    """The ``COLUMNS`` that a verdict (``formulas.call_match.judgement``) says something of."""
+    rate = {"call rate": told["calls"] is None or bool(told["calls"])}
+    if told["gold"] == []:
+        return {"refusals right": told["right"], **rate}
+    if told["gold"] is None:  # somebody's function judges, who names no right call
+        return {"calls right": told["right"], **rate}
+    parts = {"functions right": told["function"], "arguments right": told["arguments"]}
+    return {"calls right": told["right"], **parts, **rate}
+
+
+def shares(found: Sequence[Mapping[str, bool]]) -> dict[str, dict[str, Any]]:
+    """Of each of ``COLUMNS`` the share over what ``graded`` says of different tasks: ``value``, ``ci95``, ``n``."""
+    return {what: _share([one[what] for one in found if what in one]) for what in COLUMNS}
+
+
+def _share(known: Sequence[bool]) -> dict[str, Any]:
+    if not known:
+        return {"value": None, "ci95": None, "n": 0}
+    return {"value": sum(known) / len(known), "ci95": list(wilson(sum(known), len(known))), "n": len(known)}
+
+
 def blocks(groups: Mapping[str, Sequence[Seen]]) -> list[Block]:
     """All of it for attempts "before" and "after" learning; the last ones are looked at closely."""
     named = {name: found for name, attempts in groups.items() if (found := answers(attempts))}
@@ -75,30 +106,22 @@ def blocks(groups: Mapping[str, Sequence[Seen]]) -> list[Block]:
 # ------------------------------------------------------------------------------------------------ numbers
 def _numbers(named: Mapping[str, Sequence[Answer]]) -> Table:
     """Function, arguments, refusals and how often it calls: one alone can be raised at the cost of another."""
-    rows: list[tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = [
-        ("right function, of {} that need a call", lambda told: bool(told["gold"]), lambda told: told.get("function")),
-        (
-            "right arguments, of {} that need a call",
-            lambda told: bool(told["gold"]),
-            lambda told: told.get("arguments"),
-        ),
-        ("right refusal, of {} that need none", lambda told: told["gold"] == [], lambda told: told.get("right")),
-        # what begins as a call and cannot be read is one, too: it is no refusal
-        ("answer with a call, of {}", lambda told: True, lambda told: told["calls"] is None or told["calls"]),
-    ]
     cells: list[tuple[str | None, ...]] = []
-    for name, counts, won in rows:
-        some = [[one for one in found if counts(one.told)] for found in named.values()]
+    for name, what in _NUMBERS.items():
+        some = [
+            [(one.attempt, told[what]) for one in found if what in (told := graded(one.told))]
+            for found in named.values()
+        ]
         sizes = " and ".join(dict.fromkeys(str(len(found)) for found in some))
-        cells.append((name.format(sizes), *(_rate(found, won) for found in some)))
+        cells.append((name.format(sizes), *map(_rate, some)))
     return Table(("answers", *(f"{name} [95 %]" for name in named)), tuple(cells), "Calls of functions", said=True)
 
 
-def _rate(found: Sequence[Answer], won: Callable[[Any], Any]) -> str | None:
+def _rate(found: Sequence[tuple[int, bool]]) -> str | None:
     """A share with its interval: Wilson's, or over attempts where some have several answers."""
-    hits, attempts = [bool(won(one.told)) for one in found], [one.attempt for one in found]
     if not found:
         return None
+    attempts, hits = zip(*found, strict=True)
     alone = len(set(attempts)) == len(attempts)
     return interval(
         sum(hits) / len(hits), wilson(sum(hits), len(hits)) if alone else clustered_bootstrap(hits, attempts)

@@ -16,14 +16,13 @@ from evolvent.core.protocols import Request, Task
 from evolvent.core.seeding import seed_tree
 from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live, interval, percent
-from evolvent.formulas.statistics import wilson
+from evolvent.runs.account.calls import COLUMNS, graded, shares
 
 if TYPE_CHECKING:
     from evolvent.runs.language.run import LanguageRun
 
 NAMES = ("own", "random")
 HELD = {"seen": "heldout", "unseen": "unseen"}
-COLUMNS = ("calls right", "functions right", "arguments right", "refusals right", "call rate")
 _UNREADABLE = "{"
 Calls = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
 """By names, held-out part and column: ``value``, ``ci95`` and the number ``n`` of tasks; ``None`` where that is 0."""
@@ -42,7 +41,7 @@ def judged_calls(run: LanguageRun) -> Calls:
         for held, split in HELD.items():
             mine = [one for task, one in zip(run.heldout, found_of, strict=True) if task.meta["split"] == split]
             if mine:
-                out.setdefault(names, {})[held] = {what: _share([one.get(what) for one in mine]) for what in COLUMNS}
+                out.setdefault(names, {})[held] = shares(mine)
     return out
 
 
@@ -81,31 +80,7 @@ def _graded(env: Functions, task: Task, text: str) -> dict[str, bool]:
     return graded(env.step(text).info["judged"])
 
 
-def graded(told: Mapping[str, Any]) -> dict[str, bool]:
-    """The ``COLUMNS`` that a verdict (``formulas.call_match.judgement``) says something of."""
-    rate = {"call rate": told["calls"] is None or bool(told["calls"])}
-    if told["gold"] == []:
-        return {"refusals right": told["right"], **rate}
-    if told["gold"] is None:  # somebody's function judges, who names no right call
-        return {"calls right": told["right"], **rate}
-    parts = {"functions right": told["function"], "arguments right": told["arguments"]}
-    return {"calls right": told["right"], **parts, **rate}
-
-
-def shares(verdicts: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The ``COLUMNS`` over verdicts of different tasks, as in ``judged_calls``."""
-    found = [graded(one) for one in verdicts]
-    return {what: _share([one.get(what) for one in found]) for what in COLUMNS}
-
-
 def show_shares(live: Live, found: Mapping[str, Mapping[str, Any]]) -> None:
     """The table of ``shares``."""
     rows = [[what, one["n"], interval(one["value"], one["ci95"])] for what, one in found.items()]
     live.table("calls of functions, greedy", ["", "tasks", "share [95 %]"], rows)
-
-
-def _share(told: Sequence[bool | None]) -> dict[str, Any]:
-    known = [one for one in told if one is not None]
-    if not known:
-        return {"value": None, "ci95": None, "n": 0}
-    return {"value": sum(known) / len(known), "ci95": list(wilson(sum(known), len(known))), "n": len(known)}

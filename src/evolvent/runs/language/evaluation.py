@@ -16,9 +16,8 @@ from evolvent.core.rounding import differ
 from evolvent.formulas.pass_at_k import pass_at_k
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.play.settings import as_it_is
-from evolvent.runs.account.calls import fits
+from evolvent.runs.account.calls import fits, graded, shares
 from evolvent.runs.language.baselines import borrowed, play, random_command
-from evolvent.runs.language.calling import shares
 
 
 def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: float = 0.0) -> dict[str, Any]:
@@ -37,7 +36,7 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     all attempts earned the same (nothing to learn from, for rules that compare), ``reward_KIND_mean`` the total of a
     kind of reward besides the task's own. Where there are tools: ``calls_mean``, calls an attempt, and
     ``failed_calls_mean``, the share of them that came back with an error. Where calls are judged, one answer a task:
-    ``called``, their shares (``calling``).
+    ``called``, their shares (``runs.account.calls``).
     """
     valid = [e for e in episodes if e.valid]
     returns = np.array([*(e.total_reward for e in valid), *(lowest for _ in broken)], dtype=np.float64)
@@ -62,7 +61,7 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     }
     verdicts = [one for e in valid for one in e.meta.get("judged", ()) if fits(one)]
     if verdicts and len(set(tasks)) == len(tasks) == len(verdicts):
-        metrics["called"] = shares(verdicts)
+        metrics["called"] = shares([graded(one) for one in verdicts])
     for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
         metrics[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
     if all(e.outcomes is None for e in valid):
