@@ -30,7 +30,8 @@ from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import paired_rates_interval
 from evolvent.learn import checkpoint
 from evolvent.memory import embedders
-from evolvent.runs.language.calling import COLUMNS, answers
+from evolvent.runs.account.calls import COLUMNS
+from evolvent.runs.language.calling import answers
 from evolvent.runs.language.config import Plan
 from evolvent.runs.language.system import Needs, open_language
 from evolvent.runs.language.weights import Weights

@@ -57,8 +57,14 @@ def test_the_example_becomes_rows_that_pass_their_check(tmp_path):
     assert again == out and train == [
         json.loads(line) for line in (tmp_path / "fc" / "train.jsonl").read_text().splitlines()
     ]
-    out, _ = evolvent("check", "functions", "fc", "--plain", cwd=tmp_path)
+    out, _ = evolvent("check", "functions", "fc", "--html", "fc.html", "--plain", cwd=tmp_path)
     assert "fc: no fault" in out and out.count("masked: ") == 3 and "as trained" in out
+    page = (tmp_path / "fc.html").read_text()
+    assert "Calls of functions in fc" in page and page.count("<summary>masked: ") > 10
+    one = next(row for row in train if row["mask"] and "tool_calls" in row["messages"][-1])
+    assert one["messages"][-1]["tool_calls"][0]["function"]["name"] in page, "the names that are trained"
+    _, error = evolvent("check", "functions", "fc", "--html", "gone/fc.html", cwd=tmp_path, code=2)
+    assert "the page cannot be written" in error and "create its folder" in error
 
 
 def test_a_row_that_was_tampered_with_is_found(tmp_path):

@@ -25,6 +25,8 @@ def test_the_example_is_learned_and_both_sides_are_shown(tmp_path):
     assert summary["algo"] == "hammer" and set(summary["calls"]) == set(summary["calls_before"]) == {"own", "random"}
     assert sum(part["call rate"]["n"] for part in summary["calls"]["own"].values()) == 5
     again, _ = evolvent("eval", "run", "--env", "functions:fc,names=random", "--plain", cwd=tmp_path)
-    assert "return" in again
+    assert "return" in again and "calls of functions, greedy" in again
+    called = json.loads(next((tmp_path / "run").glob("eval-*.json")).read_text())["greedy"]["called"]
+    assert called["call rate"]["n"] == 5 == called["calls right"]["n"] + called["refusals right"]["n"]
     _, error = evolvent("run", "hammer", "--env", "arithmetic:addition", "--out", "no", cwd=tmp_path, code=2)
     assert "evolvent data functions" in error

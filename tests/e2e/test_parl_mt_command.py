@@ -21,7 +21,7 @@ SETTINGS = shlex.split(
 def test_a_run_ends_with_its_arms_and_is_evaluated(tmp_path, model):
     asked = ("--model", model, "--out", "run")
     out, _ = evolvent("run", "parl_mt", *SETTINGS, *asked, "--verify", "none", cwd=tmp_path)
-    assert "conversations to imitate" in out and "report:" in out
+    assert "to imitate, 0 of them in another guise" in out and "report:" in out
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert set(summary["arms"]) == {"awareness", "empty", "gold"} and summary["notes"]["pairs"] == 6
     notes = [json.loads(line) for line in (tmp_path / "run" / "pag.jsonl").read_text().splitlines()]

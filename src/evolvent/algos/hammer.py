@@ -38,8 +38,8 @@ from evolvent.data.schemas import Tool
 from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.imitation import imitate, imitated
-from evolvent.runs.language.system import LanguageConfig, LanguageRun, Needs, Rule, open_language
-from evolvent.runs.language.tuning import Schedule, Source, answered, tuned
+from evolvent.runs.language.system import LanguageRun, Needs, Rule, open_language
+from evolvent.runs.language.tuning import Source, TuningConfig, answered, tuned
 
 PAPER = "arXiv 2410.04587"
 LEVELS = ("step",)
@@ -48,11 +48,10 @@ RULE = Rule("example", "step", "1 for the answer of every row", imitated)
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(TuningConfig):
     """Settings of Hammer; ``group`` is for systems that sample, and not read."""
 
     EXAMPLE = "evolvent run hammer --env functions:fc/"
-    EXTENDABLE = (("plan.minutes", "t"),)  # the learning rate follows the number of updates
 
     env: str = ""
     """functions:DIR, a folder of evolvent data functions: its training rows are learned, its held-out ones judge."""
@@ -62,18 +61,10 @@ class Config(LanguageConfig):
     """Share of the rows of an epoch whose tools are taken away, so that nothing is to be called."""
     tasks: int = 10_000
     """Training rows, at most."""
-    updates: int = 100_000
-    """Largest number of updates; fewer where the passes over the rows are done sooner."""
     prompts: int = 8
     """Rows in an update: the batch size."""
-    epochs: int = 3
-    """Epochs: passes over all rows, with other names in each."""
-    lr: float = 2e-4
-    """Learning rate of AdamW, at its highest."""
     warmup: float = 0.00833
     """Share of the updates in which the learning rate rises."""
-    schedule: Schedule = "cosine"
-    """How the learning rate falls afterwards: cosine, linear (both to 0), or constant."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

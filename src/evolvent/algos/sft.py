@@ -29,8 +29,8 @@ from typing import Any, Literal
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live
 from evolvent.runs.language.imitation import imitate, imitated
-from evolvent.runs.language.system import LanguageConfig, Needs, Rule, open_language
-from evolvent.runs.language.tuning import Schedule, examples_of, tuned
+from evolvent.runs.language.system import Needs, Rule, open_language
+from evolvent.runs.language.tuning import TuningConfig, examples_of, tuned
 
 PAPER = "arXiv 2203.02155"
 LEVELS = ("step",)
@@ -39,14 +39,11 @@ RULE = Rule("example", "step", "1 for every answer of an example", imitated)
 
 
 @dataclass(frozen=True)
-class Config(LanguageConfig):
+class Config(TuningConfig):
     """Settings of SFT; ``group`` is for systems that sample, and not read."""
 
     EXAMPLE = "evolvent run sft --env arithmetic:addition --epochs 1"
-    EXTENDABLE = (("plan.minutes", "t"),)  # the learning rate follows the number of updates
 
-    env: str = ""
-    """Environment whose held-out tasks are attempted before and after; empty = the held-out loss alone."""
     data: str = ""
     """File of rows: JSON lines of messages and tools, or of prompt and completion."""
     recorded: str = ""
@@ -59,18 +56,6 @@ class Config(LanguageConfig):
     """Share of the examples that are held out; equal rows, and attempts at one task, stay together."""
     max_length: int = 0
     """Largest number of tokens of an answer with all before it; 0 = the model's context."""
-    updates: int = 100_000
-    """Largest number of updates; fewer where the passes over the examples are done sooner."""
-    prompts: int = 16
-    """Examples in an update: the batch size."""
-    epochs: int = 3
-    """Epochs: passes over all examples."""
-    lr: float = 2e-4
-    """Learning rate of AdamW, at its highest."""
-    warmup: float = 0.03
-    """Share of the updates in which the learning rate rises."""
-    schedule: Schedule = "cosine"
-    """How the learning rate falls afterwards: cosine, linear (both to 0), or constant."""
     temperature: float = 1.0
     """Divides the logits, of what is learned and of sampled attempts; 1 = the model as it is."""
 

@@ -151,7 +151,7 @@ def _recorded(folder: Path, repairs: Repairs) -> Iterator[Conversation]:
             ]
             fields = {"id": episode.id, "messages": said, "outcome": episode.success}
             events = chat.attempt(where, dump(fields).encode(), episode.id, fields, repairs.part()).events
-            found = conversation(events, fields, where)
+            found = conversation(events, fields, where, repairs)
             if found.decisions:
                 yield found
             else:
@@ -210,7 +210,7 @@ def _tell(
     right = [row for row in rows if row.because]
     live.table(f"{count(len(found.rows), 'decision')} → {out}", ["verdict", "decisions"], found.verdicts.most_common())
     if right:
-        columns = ["split", "calls right", "no call right", "functions", "tasks without a verdict"]
+        columns = ["split", "calls right", "no call right", "functions", "right call not known"]
         live.table("rows", columns, [_split_line(name, rows) for name in SPLITS])
     if repairs.counts:
         seen = [[what, n, repairs.first[what]] for what, n in repairs.counts.items()]
@@ -250,7 +250,7 @@ def _warnings(rows: Sequence[Row], right: Sequence[Row], irrelevant: float) -> I
         yield f"a row lists up to {most} tools, about {size // 4:,} tokens: --candidates 8 lists fewer"
     if right and not any(not row.gold for row in right):
         yield "no row has it right to call nothing, so over-calling cannot be seen or learned" + (
-            ": no tool could be taken away, as those that are left do much the same"
+            ": no tool could be taken away, as there is no other, or others do much the same"
             if irrelevant
             else ": --irrelevant .1"
         )

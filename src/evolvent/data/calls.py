@@ -76,7 +76,8 @@ def read_log(path: Path, repairs: Repairs) -> Iterator[Conversation]:
         if "answers" in fields and "query" in fields:
             found = _of_xlam(fields, where)
         elif fields.get("messages") or fields.get("items"):
-            found = conversation(chat.attempt(where, line, where, fields, repairs.part()).events, fields, where)
+            events = chat.attempt(where, line, where, fields, repairs.part()).events
+            found = conversation(events, fields, where, repairs)
         else:
             repairs.add("lines without messages, or query and answers, left out", where)
             continue
@@ -86,8 +87,8 @@ def read_log(path: Path, repairs: Repairs) -> Iterator[Conversation]:
             yield found
 
 
-def conversation(events: Sequence[Event], fields: Mapping[str, Any], where: str) -> Conversation:
-    """One conversation of events.
+def conversation(events: Sequence[Event], fields: Mapping[str, Any], where: str, repairs: Repairs) -> Conversation:
+    """One conversation of events; decisions with a call that cannot be read are counted in ``repairs``.
 
     Raises:
         BadInput: an ``outcome`` that means nothing.
@@ -105,8 +106,11 @@ def conversation(events: Sequence[Event], fields: Mapping[str, Any], where: str)
             ids = [call.id or f"call_{place}_{n}" for n, call in enumerate(event.calls)]
             context, before = tuple(messages), messages[-1]["role"] if messages else ""
             messages.append(assistant(event.text, [one for one in calls if one], ids))
-            if None in calls or not messages[:-1] or (not calls and before != "user"):
-                continue  # half a call is no example; what is said of a result decides about no call
+            if None in calls:  # half a call is no example
+                repairs.add("decisions left out: the arguments of a call cannot be read", where)
+                continue
+            if not messages[:-1] or (not calls and before != "user"):
+                continue  # what is said of a result decides about no call
             results = _results(events[place + 1 :], ids)
             texts = tuple(one and one.text for one in results)
             failed = tuple(one is not None and is_error(one) for one in results)

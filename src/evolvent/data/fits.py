@@ -1,20 +1,19 @@
 """Whether a value fits its schema, and a call its tool: the part of JSON Schema (2020-12) that tools use.
 
-Held against the package ``jsonschema`` in the tests. Not looked at: formats, ``not``, ``multipleOf``, ``uniqueItems``,
-``patternProperties`` and whether ``oneOf`` fits twice. What a schema of an object does not name is refused where it
-does not say ``additionalProperties``: no function takes such an argument.
+Held against the package ``jsonschema`` in the tests. What is not looked at, ``unchecked`` names: formats, conditions,
+and the like; nor whether ``oneOf`` fits twice. What a schema of an object does not name is refused where it does not
+say ``additionalProperties``: no function takes such an argument.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from evolvent.data.schemas import Schema, Tool
+from evolvent.data.schemas import Schema, Tool, each_part
 from evolvent.formulas.call_match import same_value
 
 _OF = {
@@ -32,7 +31,16 @@ _RULES = {
     "maximum": operator.le,
     "exclusiveMinimum": operator.gt,
     "exclusiveMaximum": operator.lt,
+    "multipleOf": lambda v, of: not of or abs(v / of - round(v / of)) < 1e-9,
 }
+_CHECKED = {
+    *("type", "nullable", "enum", "const", "allOf", "anyOf", "oneOf", "not", *_RULES, "pattern"),
+    *("properties", "patternProperties", "required", "additionalProperties"),
+    *("items", "prefixItems", "uniqueItems"),
+    *(f"{end}{what}" for end in ("min", "max") for what in ("Items", "Length", "Properties")),
+}
+_ABOUT = {"title", "description", "default", "example", "examples", "deprecated", "readOnly", "writeOnly", "$comment"}
+"""Keywords that ask nothing of a value."""
 
 
 def call_faults(call: Mapping[str, Any], tools: Iterable[Tool]) -> list[str]:
@@ -47,6 +55,13 @@ def faults(value: Any, schema: Schema | bool, at: str = "", *, strict: bool = Tr
     ``strict=False`` takes arguments that the schema does not name, as JSON Schema itself does.
     """
     return list(_faults(value, schema, at, strict))
+
+
+def unchecked(schema: Schema) -> set[str]:
+    """The keywords of a schema that ``faults`` does not look at, those that ask nothing of a value aside."""
+    found = {key for key in schema if key not in _CHECKED | _ABOUT and not key.startswith("x-")}
+    each_part(schema, lambda part: found.update(unchecked(part)))
+    return found
 
 
 def _faults(value: Any, schema: Schema | bool, at: str, strict: bool) -> Iterator[str]:
@@ -81,20 +96,26 @@ def _combined(value: Any, schema: Schema, at: str, strict: bool) -> Iterator[str
         found = [list(_faults(value, one, at, strict)) for one in schema.get(key, ())]
         if found and all(found):
             yield min(found, key=len)[0]
+    if "not" in schema and not faults(value, schema["not"], at, strict=False):
+        yield f"{_at(at)}{_short(value)} is what the schema excludes (not)"
 
 
 def _of_object(value: Mapping[str, Any], schema: Schema, at: str, strict: bool) -> Iterator[str]:
-    properties = schema.get("properties", {})
+    properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for name in schema.get("required", ()):
         if name not in value:
             yield f"{_at(at, name)}missing"
     parts = any(key in schema for key in ("anyOf", "oneOf", "allOf"))  # they say more about its properties
     other = schema.get("additionalProperties", not (strict and "properties" in schema and not parts))
     for name, one in value.items():
-        if other is False and name not in properties:
+        mine = [properties[name]] if name in properties else []
+        mine += [part for pattern, part in patterns.items() if _matches(pattern, name)]
+        if not mine and other is False:
             yield f"{_at(at, name)}not in the schema"
-        else:
-            yield from _faults(one, properties.get(name, other), f"{at}.{name}" if at else name, strict)
+            continue
+        for part in mine or [other]:
+            yield from _faults(one, part, f"{at}.{name}" if at else name, strict)
+    yield from _size(len(value), schema, "Properties", at)
 
 
 def _of_list(value: list[Any], schema: Schema, at: str, strict: bool) -> Iterator[str]:
@@ -102,14 +123,16 @@ def _of_list(value: list[Any], schema: Schema, at: str, strict: bool) -> Iterato
     for i, one in enumerate(value):
         yield from _faults(one, first[i] if i < len(first) else schema.get("items", True), f"{at}[{i}]", strict)
     yield from _size(len(value), schema, "Items", at)
+    if schema.get("uniqueItems") is True:
+        twice = (one for i, one in enumerate(value) if any(same_value(one, other) for other in value[:i]))
+        yield from (f"{_at(at)}{_short(one)} stands there twice (uniqueItems)" for one in twice)
 
 
 def _bounds(value: Any, schema: Schema, at: str) -> Iterator[str]:
     if isinstance(value, str):
         yield from _size(len(value), schema, "Length", at)
-        with contextlib.suppress(re.error):  # of another dialect: nothing is known
-            if "pattern" in schema and not re.search(schema["pattern"], value):
-                yield f"{_at(at)}{_short(value)} does not match {schema['pattern']}"
+        if "pattern" in schema and not _matches(schema["pattern"], value):
+            yield f"{_at(at)}{_short(value)} does not match {schema['pattern']}"
         return
     for key, holds in _RULES.items():
         if _number(schema.get(key)) and not holds(value, schema[key]):
@@ -120,6 +143,13 @@ def _size(n: int, schema: Schema, what: str, at: str) -> Iterator[str]:
     least, most = schema.get(f"min{what}", 0), schema.get(f"max{what}", n)
     if not least <= n <= most:
         yield f"{_at(at)}{what.lower()} {n}, the schema wants {f'at least {least}' if n < least else f'at most {most}'}"
+
+
+def _matches(pattern: str, text: str) -> bool:
+    try:
+        return re.search(pattern, text) is not None
+    except re.error:  # of another dialect: nothing is known
+        return True
 
 
 def _number(value: Any) -> bool:

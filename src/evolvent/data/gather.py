@@ -26,7 +26,7 @@ Judge = Callable[[Mapping[str, Any]], Any]
 class Gathered:
     """``rows`` are decisions; ``because`` of one is empty where nobody says that it was right, or it was wrong.
 
-    ``verdicts`` counts why calls are right.
+    ``verdicts`` counts, over these rows, why calls are right, those that are wrong, and those of which nobody says.
     """
 
     rows: list[Row] = field(default_factory=list[Row])
@@ -57,7 +57,7 @@ def gather(
     Raises:
         BadInput: a conversation's own tools are none, or there are no tools at all.
     """
-    found = Gathered()
+    found, told_of, ids = Gathered(), dict[str, str](), Counter[str]()
     for one in conversations:
         mine = list(tools)
         if one.tools:
@@ -74,6 +74,8 @@ def gather(
             if unlisted := sorted(row.functions - {tool["name"] for tool in mine}):
                 repairs.add(f"decisions left out: {unlisted[0]} is not among the tools", one.where)
                 continue
+            ids[row.id] += 1  # a log may name two lines alike
+            row = row if ids[row.id] == 1 else dataclasses.replace(row, id=f"{row.id}~{ids[row.id]}")
             if candidates:
                 row = _fewer(row, candidates, random.Random(f"{seed}/tools/{row.id}"))
             told, why = _verdict(row, decision, one, accept, judge)
@@ -82,9 +84,10 @@ def gather(
                 what = "right by what is said, but the call does not fit its schema: wrong"
                 repairs.add(what, f"{one.where}: {wrong}")
                 told = False
-            found.verdicts[f"right: {why}" if told else "wrong" if told is False else "nobody says"] += 1
+            told_of[row.id] = f"right: {why}" if told else "wrong" if told is False else "nobody says"
             found.rows.append(dataclasses.replace(row, because=why if told else ""))
     found.rows, twins = without_twins(found.rows)
+    found.verdicts.update(told_of[row.id] for row in found.rows)
     if twins:
         repairs.add("decisions that stand there twice, once kept", "", twins)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,11 +85,13 @@ def split(rows: Sequence[Row], *, unseen: float = 0.2, heldout: float = 0.2, see
     About ``unseen`` of the functions that are called are kept apart, as long as at most that share of the conversations
     calls them, or else the rarest one. Rows of these conversations that call one of them, or list no other, are
     "unseen", their other rows "heldout", and no other row lists what only "unseen" ones call. Of the other
-    conversations ``heldout`` is "heldout", the rest "train". Those that begin with the same words are one.
+    conversations ``heldout`` is "heldout", the rest "train". Those of one name, or that begin with the same words, are
+    one.
     """
     groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(_beginning(row), []).append(row)
+    grouped = _grouped(rows)
+    for group, row in zip(grouped, rows, strict=True):
+        groups.setdefault(group, []).append(row)
     by_function: dict[str, set[str]] = {}
     for group, members in groups.items():
         for name in set().union(*(row.functions for row in members)):
@@ -109,13 +112,29 @@ def split(rows: Sequence[Row], *, unseen: float = 0.2, heldout: float = 0.2, see
     rest = sorted((group for group in groups if group not in apart), key=lambda group: _drawn(seed, "group", group))
     held = set(rest[: round(heldout * len(rest))])
     made: list[Row] = []
-    for row in rows:
-        group, names = _beginning(row), {tool["name"] for tool in row.tools}
+    for group, row in zip(grouped, rows, strict=True):
+        names = {tool["name"] for tool in row.tools}
         mine = group in apart and (row.functions & kept or names <= kept)
         where = "unseen" if mine else "heldout" if group in apart | held else "train"
         tools = row.tools if mine else tuple(one for one in row.tools if one["name"] not in kept)
         made.append(dataclasses.replace(row, split=where, tools=tools))
     return made
+
+
+def _grouped(rows: Sequence[Row]) -> list[str]:
+    """Of each row the beginning that names its group."""
+    known, first = dict[str, str](), dict[str, str]()
+
+    def name(beginning: str) -> str:
+        while known.setdefault(beginning, beginning) != beginning:
+            beginning = known[beginning]
+        return beginning
+
+    for row in rows:
+        mine = _beginning(row)
+        one, other = sorted((name(mine), name(first.setdefault(row.conversation or mine, mine))))
+        known[other] = one
+    return [name(_beginning(row)) for row in rows]
 
 
 def _beginning(row: Row) -> str:
@@ -144,7 +163,7 @@ def read_rows(path: Path) -> list[Row]:
     """The rows of a file.
 
     Raises:
-        BadInput: no such file, nothing in it, or a line that is no row.
+        BadInput: no such file, nothing in it, a line that is no row, or two rows of one id.
     """
     do = "evolvent data functions tools.json calls.jsonl --out fc/ makes one"
     if not path.is_file():
@@ -152,6 +171,8 @@ def read_rows(path: Path) -> list[Row]:
     rows = [Row.from_dict(row, f"{path}:{i}") for i, row in enumerate(lines(path), 1)]
     if not rows:
         raise BadInput("the file holds no rows", got=str(path), expected="one JSON object a line", do=do)
+    if twice := next((id for id, n in Counter(row.id for row in rows).items() if n > 1), ""):
+        raise BadInput("two rows have one id", got=twice, expected="an id for each", where=str(path), do=do)
     return rows
 
 

@@ -103,14 +103,15 @@ def tool_of(entry: Any, where: str, repairs: Repairs) -> Tool | None:
         BadInput: it has no name, its parameters are no schema, or a reference in it leads nowhere or in a circle.
     """
     inner = entry.get("function", entry) if isinstance(entry, Mapping) else entry
+    keys = ("parameters", "input_schema", "inputSchema")
+    given = next((inner[key] for key in keys if inner.get(key) is not None), None) if isinstance(inner, Mapping) else {}
+    if given is None and isinstance(inner.get("type"), str) and inner["type"] not in ("function", "custom"):
+        repairs.add("tools that run at the provider, left out", where)  # {"type": "web_search_…", "name": "web_search"}
+        return None
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str) or not inner["name"].strip():
-        if isinstance(entry, Mapping) and isinstance(entry.get("type"), str) and entry["type"] != "function":
-            repairs.add("tools that run at the provider, left out", where)
-            return None
         expected = '{"name", "description", "parameters"} of OpenAI, Anthropic, MCP or xLAM'
         raise BadInput("not a tool", got=repr(entry)[:120], expected=expected, where=where)
-    keys = ("parameters", "input_schema", "inputSchema")
-    given = next((inner[key] for key in keys if inner.get(key) is not None), {})
+    given = {} if given is None else given
     if isinstance(given, str):
         try:
             given = json.loads(given)

@@ -13,6 +13,7 @@ whatever the schema says; and a call goes to the first gold one that it fits, ev
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -48,6 +49,17 @@ class Difference:
     argument: str = ""
     got: Any = None
     expected: Any = None
+
+    def words(self) -> str:
+        """The same in words."""
+        missing = self.kind == "missing"
+        if self.kind == "name":
+            return f"calls {self.got}, not {self.expected}"
+        if not self.argument:
+            return f"{self.expected} is not called" if missing else f"{self.got} is called"
+        if self.kind in ("missing", "unexpected"):
+            return f"{self.argument} is {'missing' if missing else 'too much'}"
+        return f"{self.argument} is {in_short(self.got)}, not {in_short(self.expected)}"
 
 
 @dataclass(frozen=True)
@@ -117,6 +129,12 @@ def judgement(
         "right": right,
         "differs": [asdict(one) for one in found.differs],
     }
+
+
+def in_short(value: Any, most: int = 160) -> str:
+    """A value as JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 # ------------------------------------------------------------------------------------------------ pairing

@@ -23,10 +23,11 @@ def load(
     """The model that ``spec`` names.
 
     Args:
-        spec: ``smollm2-135m``, ``gemma-3-270m`` or ``qwen2.5-coder-1.5b`` (fetched into the cache if missing),
-            ``PATH.gguf``, ``remote:MODEL@BASE_URL``, ``train:MODEL`` (in torch, with weights that can be trained:
-            ``models.language.model``), ``scripted:FILE.json``, a function of yours from prompt to reply
-            (``file.py:answer`` or ``package.module:answer``), or ``none`` (scores uniformly, cannot generate).
+        spec: ``smollm2-135m``, ``gemma-3-270m`` or ``qwen2.5-coder-1.5b`` (fetched into the cache if missing) or
+            ``PATH.gguf``, each with ``,n_ctx=8192`` after it where prompts are long; ``remote:MODEL@BASE_URL``,
+            ``train:MODEL`` (in torch, with weights that can be trained: ``models.language.model``),
+            ``scripted:FILE.json``, a function of yours from prompt to reply (``file.py:answer`` or
+            ``package.module:answer``), or ``none`` (scores uniformly, cannot generate).
         progress: called as ``progress(bytes_done, bytes_total, text)`` while weights are fetched.
         **options: for the model, such as ``n_ctx`` and ``n_threads`` (local) or ``timeout_s`` (remote).
 
@@ -60,6 +61,11 @@ def load(
             from evolvent.models.language import model as language
 
         return language.load(rest, progress=progress, **options)
+    spec, _, room = spec.partition(",n_ctx=")
+    if room:
+        if not room.isdecimal():
+            raise BadInput("not a number of tokens", got=room, expected="NAME,n_ctx=8192", where="--model")
+        options = {"n_ctx": int(room), **options}
     if spec.endswith(".gguf"):
         from evolvent.models.served.llama import Llama
 

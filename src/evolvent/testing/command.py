@@ -50,6 +50,7 @@ def check(
     seed: int = 0,
     trainer: OmitArgPrefixes[Trainer] = Trainer(),
     baselines: bool = False,
+    html: Path | None = None,
     plain: bool = False,
 ) -> None:
     """Test whether an environment or a credit rule keeps its contract, an advantage function of any trainer is biased,
@@ -64,6 +65,7 @@ def check(
         seed: random seed of tasks and attempts.
         trainer: of an advantage function.
         baselines: of functions: what can be had without training, on the held-out rows.
+        html: of functions: also write a page to this file, with more of what masking has changed.
         plain: plain text output even on a terminal.
     """
     if kind not in _KINDS:
@@ -72,7 +74,7 @@ def check(
     with Live(plain=True if plain else None) as live:
         live.status(f"checking {name}")
         if kind == "functions":
-            if not check_functions(Path(name), live, table=baselines):
+            if not check_functions(Path(name), live, table=baselines, html=html):
                 sys.exit(1)
             return
         if kind == "advantage":

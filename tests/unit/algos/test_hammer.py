@@ -13,7 +13,7 @@ from evolvent.data.calls import written
 from evolvent.data.masking import unmask
 from evolvent.data.rows import Row
 from evolvent.evaluate.live import Live
-from evolvent.runs.language.calling import COLUMNS
+from evolvent.runs.account.calls import COLUMNS
 from evolvent.runs.language.config import Plan
 from run_folders import Killed, begin, stable, weights
 

@@ -120,6 +120,20 @@ def test_whose_word_counts(tmp_path):
         gathered(tmp_path, CHAT, judge=lambda asked: "yes")
 
 
+def test_lines_of_one_name_are_two_and_equal_ones_are_counted_once(tmp_path):
+    other = json.loads(json.dumps(CHAT).replace("Rome", "Oslo"))
+    lines = [{**CHAT, "id": "a", "outcome": True}, {**other, "id": "a", "outcome": True}, {**CHAT, "outcome": 1}]
+    found = gathered(tmp_path, *lines)
+    assert [row.id for row in found.rows] == ["a/0", "a/0~2"]
+    assert {call["arguments"]["city"] for row in found.rows for call in row.gold} == {"Rome", "Oslo"}
+    assert found.verdicts == {"right: field outcome": 2}, "as many as there are rows"
+    assert len({row.split for row in split(found.rows, unseen=0, heldout=0.5)}) == 1, "one conversation, one side"
+    path = tmp_path / "rows.jsonl"
+    path.write_text(2 * (json.dumps(found.rows[0].to_dict()) + "\n"))
+    with pytest.raises(BadInput, match="two rows have one id"):
+        read_rows(path)
+
+
 def test_what_was_said_without_a_call_is_a_row_only_as_an_answer_to_the_user(tmp_path):
     lines = {
         "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}],
@@ -150,6 +164,7 @@ def test_bad_lines_are_counted_with_their_place(tmp_path):
     assert repairs.first == {
         "lines left out: not JSON": "calls.jsonl:1",
         "lines without messages, or query and answers, left out": "calls.jsonl:2",
+        "decisions left out: the arguments of a call cannot be read": "calls.jsonl:3",
         "lines without a decision that can be read, left out": "calls.jsonl:3",
         "decisions left out: leap is not among the tools": "calls.jsonl:4",
         "right by what is said, but the call does not fit its schema: wrong": "calls.jsonl:5: city: missing",

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evolvent.core.errors import BadInput
-from evolvent.data.fits import call_faults, faults
+from evolvent.data.fits import call_faults, faults, unchecked
 from evolvent.data.schemas import of_python, read_tools, tools_of
 from evolvent.traces.events import Repairs
 
@@ -116,8 +116,10 @@ def test_files(tmp_path):
     (tmp_path / "many.jsonl").write_text("\n".join(json.dumps(one) for one in [*many, many[3]]))
     assert len(read_tools(tmp_path / "many.jsonl", notes)) == 200
     assert notes.counts["tools that stand there twice, once kept"] == 1
-    tools_of([{"type": "web_search"}, tool(SCHEMA)], "here", notes)
-    assert notes.counts["tools that run at the provider, left out"] == 1
+    provided = [{"type": "web_search"}, {"type": "web_search_20250305", "name": "web_search"}]
+    given = [*provided, {"type": "custom", "name": "look", "description": "See.", "input_schema": SCHEMA}]
+    assert tools_of(given, "here", notes) == [tool(SCHEMA)]
+    assert notes.counts["tools that run at the provider, left out"] == 2
 
 
 # ------------------------------------------------------------------------------------------------------- fitting
@@ -146,6 +148,20 @@ def test_what_is_wrong_is_said_with_its_place():
     assert faults({"who": {}}, {"properties": {"who": {"required": ["age"]}}}) == ["who.age: missing"]
 
 
+def test_what_is_not_checked_is_named():
+    schema = {
+        "type": "object",
+        "properties": {
+            "format": {"type": "string", "description": "A word", "x-order": 1},
+            "day": {"type": "string", "format": "date"},
+            "all": {"type": "array", "items": {"anyOf": [{"if": {"minimum": 1}, "then": {"multipleOf": 2}}]}},
+        },
+        "dependentRequired": {"day": ["all"]},
+    }
+    assert unchecked(schema) == {"format", "if", "then", "dependentRequired"}
+    assert not any(map(unchecked, SCHEMAS)), "these are, as the table below holds"
+
+
 SCHEMAS = [
     {"type": "string", "minLength": 1, "maxLength": 2, "pattern": "^a"},
     {"type": ["integer", "null"], "minimum": 0, "exclusiveMaximum": 3},
@@ -160,6 +176,10 @@ SCHEMAS = [
     {"oneOf": [{"type": "string"}, {"type": "integer"}]},
     {"allOf": [{"type": "integer"}, {"minimum": 1}]},
     {},
+    {"type": "number", "multipleOf": 0.5, "not": {"enum": [2]}},
+    {"type": "array", "uniqueItems": True},
+    {"patternProperties": {"^a": {"type": "integer"}}, "additionalProperties": False, "minProperties": 1},
+    {"properties": {"a": {"type": ["integer", "boolean"]}}, "patternProperties": {"a|b": {"not": {"type": "boolean"}}}},
 ]
 VALUES = [None, True, False, 0, 1, 1.0, 2, 2.5, 3, -1, "", "a", "ab", "abc", "b", [], [1], [1, 1], [True, 1], ["a", 1]]
 VALUES += [["a", "b"], {}, {"a": 1}, {"a": 1.0, "b": "x"}, {"a": "x"}, {"b": 1}, [1.5], [[1]], {"a": True}]
@@ -192,4 +212,8 @@ TABLE = [
     "00011110111111100000000000000",
     "00001110100000000000000000000",
     "11111111111111111111111111111",
+    "00011101110000000000000000000",
+    "00000000000000011011100000110",
+    "11111111111111111111101000110",
+    "11111111111111111111111101110",
 ]

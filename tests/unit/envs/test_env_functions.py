@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said(folder):
         json.dumps({**call, "arguments": {"house": "Harbour"}}): "guests is missing",
         json.dumps(
             {**call, "arguments": {**call["arguments"], "guests": str(guests)}}
-        ): f"guests is '{guests}', not {guests}",
+        ): f'guests is "{guests}", not {guests}',
         json.dumps([call, call]): "book_table is called",
     }
     for answer, words in wrong.items():

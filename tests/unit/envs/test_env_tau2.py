@@ -40,7 +40,7 @@ class RetailDB(DB):
 """
 TOOLS = '''
 from typing import List
-from tau2.domains.retail.data_model import Gift, Order, RetailDB
+from tau2.domains.retail.data_model import Card, Gift, Order, RetailDB
 from tau2.environment.toolkit import ToolKitBase, ToolType, is_tool
 
 
@@ -75,6 +75,17 @@ class RetailTools(ToolKitBase):
             if isinstance(one, Gift):
                 one.balance += 1
         return order
+
+    @is_tool(ToolType.WRITE)
+    def pay(self, order_id: str, last_four: str) -> Order:
+        """Pay by card.
+
+        Args:
+            order_id: Its number.
+            last_four: Of the card.
+        """
+        self.db.orders[order_id].paid["c"] = Card(source="card", last_four=last_four)
+        return self.db.orders[order_id]
 
     @is_tool(ToolType.READ)
     def hang(self, items: List[str]) -> str:
@@ -173,6 +184,15 @@ def test_the_database_and_what_is_said_are_judged(spec):
             number,
             answers,
         )
+    env.close()
+
+
+def test_what_is_no_text_is_not_stored_as_one(spec):
+    env = load(spec)
+    for given, database in ((None, True), ([], True), ("9876", False)):
+        pay = {"name": "pay", "arguments": {"order_id": "#1", "last_four": given}}
+        _, result, end = played(env, 2, said(pay), "Done.")
+        assert end.info["database"] == database and ("valid string" in result.observation) == database
     env.close()
 
 

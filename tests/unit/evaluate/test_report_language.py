@@ -236,4 +236,4 @@ def test_calls_at_held_out_tasks_stand_before_and_after(tmp_path):
         write(folder, when, [episode])
     words = Page(html(folder)).words
     assert "right function, of 1 that need a call 0 % [0, 79] 100 % [21, 100]" in words
-    assert "before: wrong" in words and "Before: book is missing." in words
+    assert "before: wrong" in words and "Before: book is not called." in words

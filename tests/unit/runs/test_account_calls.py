@@ -68,7 +68,7 @@ def test_function_arguments_refusals_and_call_rate_stand_together():
         "right function, of 2 and 5 that need a call": ["100 %", "40 %"],
         "right arguments, of 2 and 5 that need a call": ["50 %", "20 %"],
         "right refusal, of 0 and 2 that need none": ["None", "50 %"],
-        "answer with a call, of 2 and 8": ["100 %", "62 %"],
+        "answer with a call, of 2 and 8": ["100 %", "75 %"],  # one of them cannot be read
     }
 
 
@@ -131,7 +131,7 @@ def test_what_differs_in_words():
     assert calls.in_words(AFTER[0]) == ""
     assert calls.in_words(AFTER[1]) == 'day is "Tuesday", not "Monday"; guests is too much'
     assert "calls hours, not book" in calls.in_words(AFTER[2])
-    assert calls.in_words(AFTER[3]) == "book is missing" and calls.in_words(AFTER[4]) == "the answer cannot be read"
+    assert calls.in_words(AFTER[3]) == "book is not called" and calls.in_words(AFTER[4]) == "the answer cannot be read"
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_recorded_attempts_are_read():
         "nodes": [{"kind": "observation", "text": PROMPT}, {"kind": "action", "text": "[]", "finish": "length"}],
     }
     found = seen_in(json.loads(json.dumps(record)))
-    assert found.cut and found.asked == (PROMPT,) and calls.in_words(found) == "book is missing"
+    assert found.cut and found.asked == (PROMPT,) and calls.in_words(found) == "book is not called"
 
 
 def test_the_page_of_a_run_has_them_and_no_name_is_markup(tmp_path):

@@ -31,7 +31,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from evolvent.algos.parl_mt import pag
-from evolvent.algos.parl_mt.awareness import Aware, Sees
+from evolvent.algos.parl_mt.awareness import TOKENS, Aware, Sees
 from evolvent.core.config import at_least
 from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
@@ -40,7 +40,7 @@ from evolvent.core.jsonfile import dump, lines, write_atomic
 from evolvent.core.protocols import Env, Task, distinct
 from evolvent.core.seeding import seed_tree
 from evolvent.credit import step_group_std
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, count
 from evolvent.play.attempt import play
 from evolvent.play.renderers import renderer
 from evolvent.play.settings import AttemptSettings
@@ -140,8 +140,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         floor_and_ceiling: tuple[Sees, ...] = () if config.sees == "history" else ("empty", "gold")
         arms = {sees: figures(run, plain, sees, run.heldout) for sees in (config.sees, *floor_and_ceiling)}
         rule = RULE if config.updates > config.imitate else EXAMPLE
-        pairs = list(lines(folder.path / FILE))
-        return run.finish("parl_mt", rule) | {"arms": arms, "notes": pag.acceptance(pairs) if pairs else None}
+        pairs, asked = list(lines(folder.path / FILE)), config.pag.verify != "none"
+        notes = pag.acceptance(pairs, verified=asked) if pairs else None
+        return run.finish("parl_mt", rule) | {"arms": arms, "notes": notes}
 
 
 def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list[Episode]:
@@ -170,7 +171,7 @@ def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list
         for row in rows:
             del row["now"]
         write_atomic(path, "".join(dump(row) + "\n" for row in rows))
-        passed = f"{pag.acceptance(rows)['accepted']:.0%} of {len(rows):,}"
+        passed = f"{np.mean([pair.kept for pair in pairs]):.0%} of {len(rows):,}"
         run.live.note(
             "notes: nobody verified them" if judge == "none" else f"the gold call is made from {passed} notes"
         )
@@ -180,7 +181,12 @@ def _examples(run: LanguageRun, plain: AttemptSettings, *, verify: bool) -> list
     told = pag.examples(pairs, env, by, end)
     again = pag.examples(pag.varied(pairs, config.pag.augment, config.seed), env, by, end)
     long = sum(pair.kept for pair in pairs) - sum(episode.n_steps for episode in told) // 2
-    run.live.note(f"{len(told)} conversations to imitate, {len(again)} of them in another guise; {long} notes too long")
+    if not told:
+        do = "--generator rules, or a model that writes two lines"
+        raise BadInput("all notes are too long to imitate", got=long, expected=f"less than {TOKENS} tokens", do=do)
+    run.live.note(
+        f"{count(len(told), 'conversation')} to imitate, {len(again)} of them in another guise; {long} notes too long"
+    )
     return told + again
 
 

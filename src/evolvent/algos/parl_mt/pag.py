@@ -166,8 +166,10 @@ def histories(env: Any, tasks: Sequence[Task], settings: AttemptSettings, end: E
     return found
 
 
-def acceptance(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of the lines of ``pag.jsonl``: pairs, and the share that is kept, in all and by turn."""
+def acceptance(rows: Sequence[Mapping[str, Any]], *, verified: bool = True) -> dict[str, Any]:
+    """Of the lines of ``pag.jsonl``: pairs, and the share that passed, in all and by turn; ``None``: nobody looked."""
     turns = range(max(row["turn"] for row in rows) + 1)
     by_turn = [float(np.mean([row["kept"] for row in rows if row["turn"] == t])) for t in turns]
-    return {"pairs": len(rows), "accepted": float(np.mean([row["kept"] for row in rows])), "accepted_by_turn": by_turn}
+    share = float(np.mean([row["kept"] for row in rows]))
+    told = {"accepted": share, "accepted_by_turn": by_turn}
+    return {"pairs": len(rows), **(told if verified else dict.fromkeys(told))}

@@ -26,7 +26,7 @@ from evolvent.data.pickers import Case
 from evolvent.envs.text._picking import asks, showing
 from evolvent.envs.text._text import TextEnv, check_request, drawn, known, named, playing
 from evolvent.envs.text.bfcl_items import CALL, CATEGORIES, REFUSE, Item, items
-from evolvent.formulas.call_match import Difference, Match, judgement, match_accepted
+from evolvent.formulas.call_match import Match, judgement, match_accepted
 from evolvent.formulas.call_text import Answer, read_calls
 
 
@@ -144,7 +144,7 @@ class Bfcl(TextEnv):
             },
             "judged": judgement(said.calls, self._item.answer, found, right=found.right),
         }
-        text = "Right." if found.right else f"Wrong: {'; '.join(map(_told, found.differs))}."
+        text = "Right." if found.right else f"Wrong: {'; '.join(one.words() for one in found.differs)}."
         self._turn = Turn(text, reward=float(found.right), terminated=True, success=found.right, info=info)
         return self._turn
 
@@ -170,14 +170,3 @@ def _judged(item: Item, said: Answer) -> Match:
         called = bool(said.calls)
         return Match(called, called, called)
     return match_accepted(said.calls, item.gold if item.category not in REFUSE else [], item.tools)
-
-
-def _told(one: Difference) -> str:
-    """A difference in words."""
-    what = repr(one.argument or one.got or "a call")
-    words = {
-        "name": f"{what} for {one.expected!r}",
-        "missing": f"{what} is missing",
-        "unexpected": f"{what} is too much",
-    }
-    return words.get(one.kind, f"the {one.kind} of {what}")

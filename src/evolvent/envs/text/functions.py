@@ -178,7 +178,7 @@ class Functions(TextEnv):
         calls = answered(action)
         calls = None if calls is None else own(calls, row.tools)
         reward, found = self._graded(row, calls)
-        differs = ["the answer cannot be read"] if calls is None else [_in_words(one) for one in found.differs]
+        differs = ["the answer cannot be read"] if calls is None else [one.words() for one in found.differs]
         info = {
             "action": written(calls) if calls is not None else action,
             "calls": list(calls or ()),
@@ -225,14 +225,3 @@ def _without_defaults(calls: Sequence[Call], tools: Sequence[Tool]) -> list[Call
         kept = {k: v for k, v in said if "default" not in about.get(k, {}) or not same_value(about[k]["default"], v)}
         made.append({"name": call["name"], "arguments": kept})
     return made
-
-
-def _in_words(one: Any) -> str:
-    what = f"{one.argument} " if one.argument else ""
-    if one.kind == "name":
-        return f"calls {one.got}, not {one.expected}"
-    if not one.argument:
-        return f"{one.expected} is not called" if one.kind == "missing" else f"{one.got} is called"
-    if one.kind in ("missing", "unexpected"):
-        return f"{what}is {'missing' if one.kind == 'missing' else 'too much'}"
-    return f"{what}is {one.got!r}, not {one.expected!r}"

@@ -42,6 +42,8 @@ def made(hint, value):
         return value if not isinstance(value, dict) else next(made(one, value) for one in inner if fits(one, value))
     if isinstance(hint, type) and issubclass(hint, BaseModel) and isinstance(value, dict):
         return hint(**value)
+    if hint is str and not isinstance(value, str):  # what a model calls with ends in fields of texts
+        raise ValueError("Input should be a valid string")
     return float(value) if hint is float else value
 
 

@@ -125,7 +125,7 @@ class Llama:
                 got=f"{len(tokens)} tokens of prompt and at least {n_more} more",
                 expected=f"at most n_ctx = {self.n_ctx} tokens together",
                 where=self.name,
-                do="shorten the prompt (fewer or shorter memories), or load the model with a larger n_ctx",
+                do=f"shorten the prompt (fewer or shorter memories), or give more room: NAME,n_ctx={2 * self.n_ctx}",
             )
         self._calls += 1
         which = choose([c.cached for c in self._contexts], [c.used for c in self._contexts], tokens, N_CONTEXTS)

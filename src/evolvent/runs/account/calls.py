@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from evolvent.evaluate.blocks import Block, Section, Table, Text
 from evolvent.evaluate.live import interval
-from evolvent.formulas.call_match import same_value
+from evolvent.formulas.call_match import Difference, in_short, same_value
 from evolvent.formulas.statistics import clustered_bootstrap, wilson
 from evolvent.runs.account.tasks import Seen
 from evolvent.runs.account.updates import section
@@ -33,6 +33,15 @@ _KINDS = {
 }
 
 
+COLUMNS = ("calls right", "functions right", "arguments right", "refusals right", "call rate")
+_NUMBERS = {
+    "right function, of {} that need a call": "functions right",
+    "right arguments, of {} that need a call": "arguments right",
+    "right refusal, of {} that need none": "refusals right",
+    "answer with a call, of {}": "call rate",
+}
+
+
 class Answer(NamedTuple):
     """An answer of the attempt of that number: the prompt before it, and the verdict on it."""
 
@@ -46,17 +55,40 @@ def answers(attempts: Sequence[Seen]) -> list[Answer]:
     found: list[Answer] = []
     for number, seen in enumerate(attempts):
         asked = dict(enumerate(seen.asked))
-        found += [Answer(number, asked.get(i, seen.question), one) for i, one in enumerate(seen.judged) if _fits(one)]
+        found += [Answer(number, asked.get(i, seen.question), one) for i, one in enumerate(seen.judged) if fits(one)]
     return found
 
 
-def _fits(told: Any) -> bool:
+def fits(told: Any) -> bool:
+    """Whether it is a verdict on an answer."""
     try:
         calls = [*(told["calls"] or ()), *(told["gold"] or ())]
         named = all(isinstance(one["name"], str) and isinstance(one["arguments"], dict) for one in calls)
         return named and all(isinstance(one, dict) for one in told["differs"])
     except (LookupError, TypeError):
         return False
+
+
+def graded(told: Mapping[str, Any]) -> dict[str, bool]:
+    """The ``COLUMNS`` that a verdict (``formulas.call_match.judgement``) says something of."""
+    rate = {"call rate": told["calls"] is None or bool(told["calls"])}
+    if told["gold"] == []:
+        return {"refusals right": told["right"], **rate}
+    if told["gold"] is None:  # somebody's function judges, who names no right call
+        return {"calls right": told["right"], **rate}
+    parts = {"functions right": told["function"], "arguments right": told["arguments"]}
+    return {"calls right": told["right"], **parts, **rate}
+
+
+def shares(found: Sequence[Mapping[str, bool]]) -> dict[str, dict[str, Any]]:
+    """Of each of ``COLUMNS`` the share over what ``graded`` says of different tasks: ``value``, ``ci95``, ``n``."""
+    return {what: _share([one[what] for one in found if what in one]) for what in COLUMNS}
+
+
+def _share(known: Sequence[bool]) -> dict[str, Any]:
+    if not known:
+        return {"value": None, "ci95": None, "n": 0}
+    return {"value": sum(known) / len(known), "ci95": list(wilson(sum(known), len(known))), "n": len(known)}
 
 
 def blocks(groups: Mapping[str, Sequence[Seen]]) -> list[Block]:
@@ -74,29 +106,22 @@ def blocks(groups: Mapping[str, Sequence[Seen]]) -> list[Block]:
 # ------------------------------------------------------------------------------------------------ numbers
 def _numbers(named: Mapping[str, Sequence[Answer]]) -> Table:
     """Function, arguments, refusals and how often it calls: one alone can be raised at the cost of another."""
-    rows: list[tuple[str, Callable[[Any], bool], Callable[[Any], Any]]] = [
-        ("right function, of {} that need a call", lambda told: bool(told["gold"]), lambda told: told.get("function")),
-        (
-            "right arguments, of {} that need a call",
-            lambda told: bool(told["gold"]),
-            lambda told: told.get("arguments"),
-        ),
-        ("right refusal, of {} that need none", lambda told: told["gold"] == [], lambda told: told.get("right")),
-        ("answer with a call, of {}", lambda told: True, lambda told: told["calls"]),
-    ]
     cells: list[tuple[str | None, ...]] = []
-    for name, counts, won in rows:
-        some = [[one for one in found if counts(one.told)] for found in named.values()]
+    for name, what in _NUMBERS.items():
+        some = [
+            [(one.attempt, told[what]) for one in found if what in (told := graded(one.told))]
+            for found in named.values()
+        ]
         sizes = " and ".join(dict.fromkeys(str(len(found)) for found in some))
-        cells.append((name.format(sizes), *(_rate(found, won) for found in some)))
+        cells.append((name.format(sizes), *map(_rate, some)))
     return Table(("answers", *(f"{name} [95 %]" for name in named)), tuple(cells), "Calls of functions", said=True)
 
 
-def _rate(found: Sequence[Answer], won: Callable[[Any], Any]) -> str | None:
+def _rate(found: Sequence[tuple[int, bool]]) -> str | None:
     """A share with its interval: Wilson's, or over attempts where some have several answers."""
-    hits, attempts = [bool(won(one.told)) for one in found], [one.attempt for one in found]
     if not found:
         return None
+    attempts, hits = zip(*found, strict=True)
     alone = len(set(attempts)) == len(attempts)
     return interval(
         sum(hits) / len(hits), wilson(sum(hits), len(hits)) if alone else clustered_bootstrap(hits, attempts)
@@ -125,16 +150,10 @@ def in_words(seen: Seen) -> str:
     told = next(wrong, None)
     if told is None:
         return ""
-    return _KINDS[UNREAD] if told["calls"] is None else "; ".join(map(_difference, told["differs"]))
-
-
-def _difference(one: Mapping[str, Any]) -> str:
-    kind, what, got, expected = (one.get(name) for name in ("kind", "argument", "got", "expected"))
-    if kind == "name":
-        return f"calls {got}, not {expected}"
-    if kind in ("missing", "unexpected"):
-        return f"{what or got or expected} is {'missing' if kind == 'missing' else 'too much'}"
-    return f"{what} is {_short(got)}, not {_short(expected)}"
+    if told["calls"] is None:
+        return _KINDS[UNREAD]
+    names = ("kind", "call", "argument", "got", "expected")
+    return "; ".join(Difference(**{name: one.get(name, "") for name in names}).words() for one in told["differs"])
 
 
 # ------------------------------------------------------------------------------------------------ confusion
@@ -222,7 +241,7 @@ def _arguments(call: Any, right: Any, differs: Sequence[Any], schema: Mapping[st
     rows: list[tuple[str | None, ...]] = []
     for key in dict.fromkeys([*properties, *wanted, *said]):
         needed = "required, " if key in (parameters.get("required") or ()) else ""
-        values = [_short(one[key]) if key in one else None for one in (said, wanted)]
+        values = [in_short(one[key]) if key in one else None for one in (said, wanted)]
         differs_in = f"✗ {wrong[key]}" if key in wrong else ""
         rows.append((key, differs_in, *values, needed + _about(properties.get(key))))
     columns = ("argument", "what differs", "called with", "right", "its schema")
@@ -235,17 +254,10 @@ def _about(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "not in the schema"
     parts = [str(schema.get("type", "any type"))]
-    parts += [f"one of {_short(schema['enum'])}"] if "enum" in schema else []
-    parts += [f"default {_short(schema['default'])}"] if "default" in schema else []
-    return _cut(", ".join(parts) + (f": {schema['description']}" if schema.get("description") else ""))
-
-
-def _short(value: Any) -> str:
-    return _cut(json.dumps(value, ensure_ascii=False))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+    parts += [f"one of {in_short(schema['enum'])}"] if "enum" in schema else []
+    parts += [f"default {in_short(schema['default'])}"] if "default" in schema else []
+    said = ", ".join(parts) + (f": {schema['description']}" if schema.get("description") else "")
+    return said if len(said) <= _LONG else said[: _LONG - 1] + "…"
 
 
 def split(prompt: str) -> tuple[dict[str, Mapping[str, Any]], str]:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from evolvent.core.folder import RunFolder
-from evolvent.evaluate.blocks import Block, Credit, Curve, Hint, Page, Text, Tree
+from evolvent.evaluate.blocks import Block, Comparison, Credit, Curve, Hint, Page, Text, Tree
 from evolvent.evaluate.live import interval
-from evolvent.runs.account import calls, changed, memories, samples, series, trees, updates
+from evolvent.runs.account import calls, changed, memories, samples, series, tasks, trees, updates
 from evolvent.runs.account.tasks import Seen
 from evolvent.runs.account.updates import PART_LABELS, Row, Updates, section, success_interval
 
@@ -38,13 +40,13 @@ _HEALTH = {
 _RATES = ("flat_mean", "cut_mean", "broken_mean", "failed_calls_mean")
 _SPEEDS = {"sampled_per_s": "tokens a second, sampling", "trained_per_s": "tokens a second, training"}
 _PARTS = PART_LABELS | {"act": "sampling answers", "learn": "changing weights"}
-_CREDIT = "credit.json"
+_CREDIT, _BEFORE = "credit.json", "before learning"
 _POINTER = re.compile(r"\s*\((docs/[\w.-]+\.md#([\w-]+))\)\s*$")
 _READING = (
     "Scores are mean returns of one attempt at each held-out task, with sampled answers of several where there are few "
-    "tasks; 95 % intervals are over tasks, by bootstrap, and Wilson's for success. Attempts that broke are failures "
-    "with the lowest reward. Points are single updates; the line through them is a mean over neighbours on both "
-    "sides: nothing is shifted."
+    "tasks; 95 % intervals are over tasks, by bootstrap, and Wilson's for success, Newcombe's for differences on the "
+    "same tasks. Attempts that broke are failures with the lowest reward. Points are single updates; the line through "
+    "them is a mean over neighbours on both sides: nothing is shifted."
 )
 
 
@@ -61,7 +63,7 @@ def account(folder: RunFolder) -> Page:
     named = {"sampled": "answers sampled", "chance": "random play"}
     body: list[Block] = [
         judged.headline,
-        *judged.comparisons,
+        *_paired(judged.comparisons, heldout[0]),
         *_success(summary, run),
         *changed.example(*heldout),
         *calls.blocks(_called(*heldout)),
@@ -125,7 +127,7 @@ def _before(summary: Row, run: Updates) -> Row:
 def _judged(summary: Row, run: Updates) -> updates.Judged:
     learned = bool(summary) or any(row["step"] > 0 for row in run.evaluations)
     beside: list[tuple[str, Row | None]] = [
-        ("before learning", _before(summary, run) if learned else None),
+        (_BEFORE, _before(summary, run) if learned else None),
         ("answers sampled", summary.get("sampled")),
         ("random play", run.chance),
     ]
@@ -133,11 +135,27 @@ def _judged(summary: Row, run: Updates) -> updates.Judged:
     return updates.judged(summary, run, judged_as="held-out return, greedy", beside=beside, against=against)
 
 
+def _paired(found: Sequence[Comparison], rows: Sequence[Row]) -> list[Block]:
+    """The comparisons; success before learning task by task, where the recorded attempts are those that were scored."""
+    after, before = (
+        [{**row, "success": bool(row["valid"] and row["success"]), "valid": 1} for row in rows if row["phase"] == when]
+        for when in ("after", "before")
+    )
+    made: list[Block] = []
+    for one in found:
+        rates = one.name == _BEFORE and one.own is not None and one.own.rate
+        pairs = tasks.pairs(one.name, after, before) if rates else []
+        scored = np.array([side and side.value for side in (one.own, one.other)], np.float64)
+        same = all(np.allclose(np.mean([won for _, *won in pair.pairs], 0), scored) for pair in pairs)
+        made += pairs if pairs and same else [one]
+    return made
+
+
 def _success(summary: Row, run: Updates) -> list[Block]:
     """Success before and after in one sentence."""
     after = summary.get("greedy") or next((row for row in reversed(run.evaluations) if row["step"] > 0), {})
     rows = [
-        ("before learning", _before(summary, run)),
+        (_BEFORE, _before(summary, run)),
         ("after it", after),
         ("with sampled answers", summary.get("sampled")),
         ("by random play", run.chance),

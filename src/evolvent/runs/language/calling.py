@@ -14,16 +14,15 @@ from evolvent import envs
 from evolvent.core.errors import EnvError
 from evolvent.core.protocols import Request, Task
 from evolvent.core.seeding import seed_tree
-from evolvent.envs.text.functions import Functions, answered
+from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import Live, interval, percent
-from evolvent.formulas.statistics import wilson
+from evolvent.runs.account.calls import COLUMNS, graded, shares
 
 if TYPE_CHECKING:
     from evolvent.runs.language.run import LanguageRun
 
 NAMES = ("own", "random")
 HELD = {"seen": "heldout", "unseen": "unseen"}
-COLUMNS = ("calls right", "functions right", "arguments right", "refusals right", "call rate")
 _UNREADABLE = "{"
 Calls = Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]]
 """By names, held-out part and column: ``value``, ``ci95`` and the number ``n`` of tasks; ``None`` where that is 0."""
@@ -38,11 +37,11 @@ def judged_calls(run: LanguageRun) -> Calls:
     found = envs.find(run.copies.spec, "--env")
     out: dict[str, dict[str, Any]] = {}
     for names in NAMES:
-        graded = answers(run, found.make(**found.given("--env") | {"names": names}), run.heldout)
+        found_of = answers(run, found.make(**found.given("--env") | {"names": names}), run.heldout)
         for held, split in HELD.items():
-            mine = [one for task, one in zip(run.heldout, graded, strict=True) if task.meta["split"] == split]
+            mine = [one for task, one in zip(run.heldout, found_of, strict=True) if task.meta["split"] == split]
             if mine:
-                out.setdefault(names, {})[held] = {what: _share([one.get(what) for one in mine]) for what in COLUMNS}
+                out.setdefault(names, {})[held] = shares(mine)
     return out
 
 
@@ -78,16 +77,10 @@ def show_calls(live: Live, before: Calls, after: Calls) -> None:
 
 def _graded(env: Functions, task: Task, text: str) -> dict[str, bool]:
     env.reset(task, task.seed)
-    turn, calls = env.step(text), answered(text)
-    rate = {"call rate": calls is None or bool(calls)}
-    if not turn.info["gold"]:
-        return {"refusals right": turn.success, **rate}
-    right = {"functions right": turn.info["function_right"], "arguments right": turn.info["arguments_right"]}
-    return {"calls right": turn.success, **right, **rate}
+    return graded(env.step(text).info["judged"])
 
 
-def _share(told: Sequence[bool | None]) -> dict[str, Any]:
-    known = [one for one in told if one is not None]
-    if not known:
-        return {"value": None, "ci95": None, "n": 0}
-    return {"value": sum(known) / len(known), "ci95": list(wilson(sum(known), len(known))), "n": len(known)}
+def show_shares(live: Live, found: Mapping[str, Mapping[str, Any]]) -> None:
+    """The table of ``shares``."""
+    rows = [[what, one["n"], interval(one["value"], one["ci95"])] for what, one in found.items()]
+    live.table("calls of functions, greedy", ["", "tasks", "share [95 %]"], rows)

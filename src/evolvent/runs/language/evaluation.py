@@ -16,6 +16,7 @@ from evolvent.core.rounding import differ
 from evolvent.formulas.pass_at_k import pass_at_k
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.play.settings import as_it_is
+from evolvent.runs.account.calls import fits, graded, shares
 from evolvent.runs.language.baselines import borrowed, play, random_command
 
 
@@ -34,7 +35,8 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     ``cut_mean`` is the share of answers that were cut off by their length, ``flat_mean`` the share of groups in which
     all attempts earned the same (nothing to learn from, for rules that compare), ``reward_KIND_mean`` the total of a
     kind of reward besides the task's own. Where there are tools: ``calls_mean``, calls an attempt, and
-    ``failed_calls_mean``, the share of them that came back with an error.
+    ``failed_calls_mean``, the share of them that came back with an error. Where calls are judged, one answer a task:
+    ``called``, their shares (``runs.account.calls``).
     """
     valid = [e for e in episodes if e.valid]
     returns = np.array([*(e.total_reward for e in valid), *(lowest for _ in broken)], dtype=np.float64)
@@ -45,7 +47,7 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
     for e in valid:
         groups.setdefault(e.group, []).append(e.total_reward)
     flat = [not differ(g) for g in groups.values() if len(g) > 1]
-    metrics = {
+    metrics: dict[str, Any] = {
         "value": _mean(returns),
         "ci95": [float(low), float(high)],
         "n": len(tasks),
@@ -57,6 +59,9 @@ def summarise(episodes: Sequence[Episode], broken: Sequence[str] = (), lowest: f
         "cut_mean": _mean([how == "length" for how in finish]),
         "flat_mean": _mean(flat),
     }
+    verdicts = [one for e in valid for one in e.meta.get("judged", ()) if fits(one)]
+    if verdicts and len(set(tasks)) == len(tasks) == len(verdicts):
+        metrics["called"] = shares([graded(one) for one in verdicts])
     for kind in dict.fromkeys(kind for e in valid for kind in reward_kinds(e)):
         metrics[f"reward_{kind}_mean"] = _mean([reward_total(e, kind) for e in valid if kind in reward_kinds(e)])
     if all(e.outcomes is None for e in valid):

@@ -13,6 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.evaluate.live import Live, count, interval, judged_on, percent
 from evolvent.play.settings import AttemptSettings
+from evolvent.runs.language.calling import show_shares
 from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.evaluation import random_play
 from evolvent.runs.language.run import open_language
@@ -119,6 +120,8 @@ def _show(results: Mapping[str, Mapping[str, Any]], title: str, live: Live) -> N
         for how, result in results.items()
     ]
     live.table(title, ["actions", "return [95 %]", "success", "turns", "judged on"], rows)
+    if called := results["greedy"].get("called"):
+        show_shares(live, called)
     passed: Mapping[str, Any] = results["sampled"].get("pass_at", {})
     if passed:
         k = results["sampled"]["attempts"]

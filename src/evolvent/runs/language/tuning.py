@@ -32,6 +32,7 @@ from evolvent.envs.text.functions import Functions
 from evolvent.evaluate.live import count
 from evolvent.formulas.statistics import clustered_bootstrap
 from evolvent.runs.language.calling import judged_calls, show_calls
+from evolvent.runs.language.config import LanguageConfig
 from evolvent.runs.language.credit import Rule
 from evolvent.runs.language.examples import ending, fitted
 from evolvent.runs.language.imitation import imitated
@@ -45,6 +46,28 @@ Schedule = Literal["cosine", "linear", "constant"]
 JUDGED = 200
 """Held-out examples whose loss is measured in an evaluation, at most."""
 PHASE, CALLS = "loss", "calls"
+
+
+@dataclass(frozen=True)
+class TuningConfig(LanguageConfig):
+    """Settings of passes over examples; ``group`` is for systems that sample, and not read."""
+
+    EXTENDABLE = (("plan.minutes", "t"),)  # the learning rate follows the number of updates
+
+    env: str = ""
+    """Environment whose held-out tasks are attempted before and after; empty = the held-out loss alone."""
+    updates: int = 100_000
+    """Largest number of updates; fewer where the passes over the examples are done sooner."""
+    prompts: int = 16
+    """Examples in an update: the batch size."""
+    epochs: int = 3
+    """Epochs: passes over all examples."""
+    lr: float = 2e-4
+    """Learning rate of AdamW, at its highest."""
+    warmup: float = 0.03
+    """Share of the updates in which the learning rate rises."""
+    schedule: Schedule = "cosine"
+    """How the learning rate falls afterwards: cosine, linear (both to 0), or constant."""
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from evolvent.runs.account.updates import facts, section
 
 _EASY = 0.95
 _READING = (
-    "Rates carry 95 % Wilson intervals; differences on the same tasks a bootstrap over tasks and an exact McNemar "
-    "test. First encounters are tasks of a kind, or in a form, that the run had not met before."
+    "Rates carry 95 % Wilson intervals; differences on the same tasks Newcombe's and an exact McNemar test. First "
+    "encounters are tasks of a kind, or in a form, that the run had not met before."
 )
 
 

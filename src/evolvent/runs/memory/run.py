@@ -60,8 +60,8 @@ class MemoryConfig:
     """Environment with its options, e.g. analyst:reviewer_wrong=0.2,drift=0.5; see `evolvent list envs`. Or yours,
     file.py[:NAME], which `evolvent check env file.py` tries first."""
     model: str = "qwen2.5-coder-1.5b"
-    """Language model: a name of `evolvent list models`, a GGUF file, remote:NAME@URL, train:NAME (in torch), a function
-    of yours (file.py:answer), or none (admissible commands)."""
+    """Language model: a name of `evolvent list models` or a GGUF file (for long prompts with ,n_ctx=8192 after it),
+    remote:NAME@URL, train:NAME (in torch), a function of yours (file.py:answer), or none (admissible commands)."""
     seed: int = 0
     """Random seed of tasks, their order, reviewer, exploration and sampling."""
     passes: int = 2
