@@ -1,15 +1,16 @@
 """memlift, our own and the default: shown is what promises most, by outcomes where there are some, by nearness else.
 
-    expected(m) = mean(m) - max over m' nearer of min(mean(m), mean(m')) (1 - exp(-(s(m') - s(m)) / l))
+    expected(m) = mean(m) (1 - max over m' nearer of kept(m') (1 - exp(-(s(m') - s(m)) / l)))
+    kept(m') = min(1, mean(m') / min(P0(m'), mean(m)))
     mean(m) = sum_r p(r) (n0 P(m) + sum_{j<=r} c_j R_j) / (n0 + sum_{j<=r} c_j),   c_j = w_j exp(-|s_j - s(m)| / l)
-    P(m) = (strength P(source) + sum_j b_j R_j) / (strength + sum_j b_j),   b_j = w_j exp(-|s_j - s(m)| / 2 l)
+    P(m) = (strength P0(m) + sum_j b_j R_j) / (strength + sum_j b_j),   b_j = w_j exp(-|s_j - s(m)| / 2 l)
 
-The success of showing a memory has a posterior mean. Before any outcome it is the track record of its source. Each of
-its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and less where the task there was
-another one (``s_j``: its cosine to that task), the less so for its own record, which takes the place of its source's.
-What is nearer to the task (cosine ``s``) and promises success leaves the less to expect of a memory the farther that
-is: what helped at many tasks does not stand before what was said about this one. A memory whose mean is more than twice
-that of all that is nearer comes before them, however far it is.
+The success of showing a memory has a posterior mean. Before any outcome it is the track record of its source (``P0``).
+Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and less where the task
+there was another one (``s_j``: its cosine to that task), the less so for its own record, which takes the place of its
+source's. What is nearer to the task (cosine ``s``) leaves the less to expect of a memory the farther that is: what
+helped at many tasks does not stand before what was said about this one. But it does so only
+as far as it has kept what was expected of it, or does as well as the farther one: what is nearer and fails gives way.
 
 Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for ``r`` outcomes and was
 another one before; before the j-th it may have changed with probability ``w_j hazard``, so that failures of others do
@@ -54,6 +55,7 @@ RETIRED = frozenset({"gamma", "trace", "boost", "weight", "trust", "spread_floor
 _DIGITS = 9
 # nothing is held to succeed less often, or to fail
 _LEAST = 0.02
+_TINY = 1e-12
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Config(Policy):
     """Weight of what is expected before any outcome, as a number of outcomes."""
     length: float = 0.25
     """Difference in relevance over which falls to 37 % what an outcome says, and what is left to expect beside a nearer
-    memory that promises as much; 1 is from the gate to a cosine of 1."""
+    memory that keeps what was expected of it; 1 is from the gate to a cosine of 1."""
     hazard: float = 0.1
     """Probability, before an outcome that is all a memory's own, that its answer has changed (Adams and MacKay
     2007)."""
@@ -171,29 +173,37 @@ def _length(config: Config) -> float:
 def expected(config: Config, pool: Candidates) -> np.ndarray:
     """Expected success of showing each candidate, as a share of the reward range: float64 ``[N]``."""
     s_N = np.asarray(pool.relevance, np.float64)
+    start_N = np.array([_start(config, pool, i) for i in range(len(s_N))])
     mean_N = np.array([_mean(config, pool, i, here) for i, here in enumerate(s_N.tolist())])
     length, left = _length(config), list[float]()
     for here, mean in zip(s_N, mean_N, strict=True):
         apart_N = -np.expm1(np.minimum(0.0, here - s_N) / length)  # 0 for what is not nearer
-        left.append(mean - np.max(np.minimum(mean, mean_N) * apart_N))
+        kept_N = np.minimum(1.0, mean_N / np.maximum(_TINY, np.minimum(start_N, mean)))
+        left.append(mean * (1.0 - np.max(kept_N * apart_N)))
     return np.array(left)
+
+
+def _start(config: Config, pool: Candidates, i: int) -> float:
+    """What is expected of a candidate before any outcome: the value it was given, or the record of its source."""
+    lo, hi = pool.reward_range
+    row = pool.rows[i]
+    if row.q_given:
+        return (row.q_init - lo) / (hi - lo)
+    start = (start_value(config, pool.reward_range) - lo) / (hi - lo)
+    tried, realised = pool.sources.get(row.source, (0.0, 0.0))
+    return lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
 
 
 def _mean(config: Config, pool: Candidates, i: int, here: float) -> float:
     """Posterior mean of the success of a candidate at a task to which its relevance is ``here``."""
     lo, hi = pool.reward_range
-    row, length = pool.rows[i], _length(config)
-    start = (start_value(config, pool.reward_range) - lo) / (hi - lo)
-    tried, realised = pool.sources.get(row.source, (0.0, 0.0))
-    record = lift.source_prior(start, (realised - tried * lo) / (hi - lo), tried, config.strength)
-    prior = (row.q_init - lo) / (hi - lo) if row.q_given else record
-    past = pool.history.get(pool.ids[i], ())
+    length, past = _length(config), pool.history.get(pool.ids[i], ())
     won = [min(1.0, max(0.0, (p.reward - lo) / (hi - lo))) for p in past]
     close = [math.exp(-abs(p.relevance - here) / (2.0 * length)) for p in past]
     around = [p.weight * c for p, c in zip(past, close, strict=True)]
     own = sum(c * share for c, share in zip(around, won, strict=True))
     return mean_since_change(
-        config.prior_n0 * lift.source_prior(prior, own, sum(around), config.strength),
+        config.prior_n0 * lift.source_prior(_start(config, pool, i), own, sum(around), config.strength),
         config.prior_n0,
         [b * c for b, c in zip(around, close, strict=True)],
         won,
