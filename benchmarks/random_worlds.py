@@ -1,10 +1,10 @@
 """The default memory in worlds drawn at random, against similarity, memrl, no memory and the best there is.
 
-    python benchmarks/random_worlds.py --first 90000 --draws 150     # the judgement
+    python benchmarks/random_worlds.py --first 100000 --draws 150     # the judgement
     python benchmarks/random_worlds.py --first 0 --draws 100 --arms …  # development
 
-Rules are developed on seeds 0 to 199; those from 90,000 on are for one judgement and are not looked at while a rule is
-chosen (those from 10,000 to 80,000 on were for the judgements of versions before). Success is the *expected* success by
+Rules are developed on seeds 0 to 199; those from 100,000 on are for one judgement and are not looked at while a rule is
+chosen (those from 10,000 to 90,000 on were for the judgements of versions before). Success is the *expected* success by
 the world's own probabilities, over the whole stream: realised outcomes of identical rules differ by more than what is
 to be seen. Every arm goes through the real ``Memory``, with a store in memory; ``random_world.py`` says what is drawn.
 Rows that are there are not run again; ``--render`` writes the pages.
@@ -36,7 +36,7 @@ from evolvent.memory.policies import preset
 HERE = Path(__file__).parent
 SOURCE, PAGE = HERE / "results" / "random_worlds.json", HERE.parent / "docs" / "results" / "random-worlds.md"
 GUIDE = HERE.parent / "docs" / "memlift.md"
-JUDGEMENT = 90_000  # first seed of the draws that decide
+JUDGEMENT = 100_000  # first seed of the draws that decide
 ARMS = ("rag", "memrl", "memlift")
 MEASURES = {"stream": "while learning", "late": "last third", "frozen": "frozen"}
 WITHIN, WORST = -0.01, -0.05  # what the default may lose: on average, and in its tenth quantile

@@ -1,8 +1,8 @@
 """memlift, our default: shown is what promises most, by outcomes where there are some, by nearness else.
 
 Recall: candidates with a cosine above a gate; the expected success of each is a posterior mean of its newest outcomes,
-of which those of other tasks count less, without what a nearer one promises. The k that promise most are shown, and
-nothing that promises less than a share (--hide) of the best.
+of which those of other tasks count less; what is nearer and keeps its promise holds back what is farther. The k that
+promise most are shown, and nothing that promises less than a share (--hide) of the best.
 
 Credit: a shown memory answers for an outcome by how much of the action came from it, or by its place in the prompt.
 With --omit, selected memories but the best are left out with a logged probability, to measure what each adds.

@@ -9,8 +9,8 @@ The success of showing a memory has a posterior mean. Before any outcome it is t
 Each of its newest outcomes ``R_j`` counts by how much of it the memory answers for (``w_j``), and less where the task
 there was another one (``s_j``: its cosine to that task), the less so for its own record, which takes the place of its
 source's. What is nearer to the task (cosine ``s``) leaves the less to expect of a memory the farther that is: what
-helped at many tasks does not stand before what was said about this one. But it does so only
-as far as it has kept what was expected of it, or does as well as the farther one: what is nearer and fails gives way.
+helped at many tasks does not stand before what was said about this one. But it does so only as far as it has kept what
+was expected of it, or does as well as the farther one: what is nearer and fails gives way.
 
 Answers change: ``p(r)`` is the posterior probability that its success rate has been the same for ``r`` outcomes and was
 another one before; before the j-th it may have changed with probability ``w_j hazard``, so that failures of others do
