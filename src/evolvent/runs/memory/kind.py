@@ -17,7 +17,7 @@ KIND = Kind(
             "a memory with measured values; the main job, with a model in the process (1.1 GB, fetched once)",
             "evolvent run memlift",
             "llama",
-            "8 min on two cores",
+            "12 min on one core",
             "no",
             "large gains where tasks of one kind come again and somebody corrects the agent; over recall by similarity "
             "little or nothing on most tasks",
