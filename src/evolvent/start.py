@@ -38,12 +38,24 @@ CALLS = Choice(
     "(`evolvent run memlift --env functions:fc/`) or an adapter (`sft`) learns from the same rows",
     "functions.md",
 )
+PARTS = Choice(
+    "a workflow of several agents, prompts, tools or models that runs, and its bill",
+    "nothing: what each part earns and costs, by running the workflow with each part weak and strong",
+    "python examples/worth.py",
+    "serve",
+    "seconds with the scripted model",
+    "no",
+    "in words which part to keep and which to leave out, with intervals; the best configuration is tried on tasks that "
+    "did not choose it. From answers alone: `evolvent teams channels FILE`",
+    "worth.md",
+)
 """No kinds of run: what is there already."""
 
 
 def choices() -> list[Choice]:
-    """All there is: a memory beside an agent, what each kind of run is for, tools with logs, and recorded attempts."""
-    return [BESIDE, *(choice for kind in catalogue.kinds().values() for choice in kind.choices), CALLS, RECORDED]
+    """All there is: a memory beside an agent, what each kind of run is for, and what is no run."""
+    kinds = (choice for kind in catalogue.kinds().values() for choice in kind.choices)
+    return [BESIDE, *kinds, PARTS, CALLS, RECORDED]
 
 
 def systems(choice: Choice) -> dict[str, list[str]]:
