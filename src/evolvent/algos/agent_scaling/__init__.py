@@ -76,7 +76,7 @@ class Config:
     embedder: str = embedders.DEFAULT
     """What embeds texts for K*; published: nvidia/NV-Embed-v2."""
     seed: int = 0
-    """Of tasks and draws."""
+    """Random seed of tasks and draws."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
