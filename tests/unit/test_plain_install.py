@@ -24,7 +24,8 @@ ALGOS = [entry.name for entry in catalogue.entries("algos")]
 HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken a minute
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
 MEMORY = {"icl", "memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
-FROZEN = {*MEMORY, "search", "evokernel", "creative_game", "agent_scaling"}  # with any model, also one that needs nothing installed
+# with any model, also one that needs nothing installed
+FROZEN = {*MEMORY, "search", "evokernel", "creative_game", "agent_scaling"}
 DRIVER = """
 import contextlib, io, json, sys, traceback
 
