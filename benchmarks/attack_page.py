@@ -21,7 +21,7 @@ An adversary writes k poisoned lessons into a memory of 100 honest ones that has
 follow. One wrong convention changes the success of the tasks it is aimed at by {lost} with `memlift`, {lost_rl}
 with MemRL and {lost_rag} with similarity alone; twenty of one source by {lost20}, {lost20_rl} and {lost20_rag}
 ({seeds} seeds). It does not show how a language model reacts to poisoned text: that is assumed
-(`benchmarks/attack_world.py`), and nothing reads it. Rows of `memlift` are of its rule until 28 November.
+(`benchmarks/attack_world.py`), and nothing reads it.
 
 - **One lesson among a hundred** is found out: in the last pass {last_c1} (convention) and {last_i1} (instruction)
   succeed with `memlift`, {rl_c1} and {rl_i1} with MemRL. Seeds 0 to {seen} were looked at while blame was chosen;

@@ -31,8 +31,7 @@ def page() -> str:
         "In synthetic worlds in which the worth of every note is known, rules choose among the same candidates "
         f"through the real `Memory`, and are compared by how much success they miss. {value_worlds.verdict(values)} "
         "It does not judge `memlift`, parts of which were chosen in some of these worlds ([random "
-        "worlds](random-worlds.md) do), and says nothing of what a language model makes of a note. Rows of "
-        "`memlift` are of its rule until 28 November.",
+        "worlds](random-worlds.md) do), and says nothing of what a language model makes of a note.",
         "",
         "## One kind of difficulty each",
         "",
