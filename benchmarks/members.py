@@ -266,7 +266,7 @@ def parts(found: dict[str, Any]) -> dict[str, str]:
     lines += [
         "",
         f"{calls:,} calls a cell but for the packages; one process each side, loopback, "
-        f"{found['machine']['cores']} cores beside other work; mcp {versions['mcp']}, a2a-sdk {versions['a2a-sdk']}. "
+        f"{found['machine']['cores']} shared cores; mcp {versions['mcp']}, a2a-sdk {versions['a2a-sdk']}. "
         f"The function is in the process of who asks. `{found['command']}`, seed {found['seed']}, "
         f"commit {commit['id'][:10]}{' (with uncommitted changes)' * commit['dirty']}.",
     ]
