@@ -75,7 +75,7 @@ def test_without_outcomes_the_nearest_comes_first_and_of_equals_the_newest():
 
 def test_what_promises_less_than_half_of_the_best_is_hidden_until_that_fails():
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8))).best == [0]  # e^-1
-    failed = {1: [Past(0.9, 0.0, 1.0)] * 1}
+    failed = {1: [Past(0.9, 0.0, 1.0)]}
     assert memlift.rank(CONFIG, pool_of((0.9, 0.8), failed)).best == [1, 0]
 
 
