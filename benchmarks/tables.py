@@ -139,9 +139,9 @@ def _analyst(rows: Sequence[dict[str, Any]]) -> str:
         f"{_rate(rows, 'wrong0.4', 'rag')} (difference {_gap(rows, 'wrong0.4', 'memlift')}), MemRL "
         f"{_rate(rows, 'wrong0.4', 'memrl')}. Where all are right, `memlift` answers "
         f"{_rate(rows, 'wrong0', 'memlift')}, similarity alone {_rate(rows, 'wrong0', 'rag')}, every lesson in the "
-        f"prompt (`icl`) {_rate(rows, 'wrong0', 'icl')} with more than three times the tokens. All are at the seeds that "
-        "`memlift` has. All of these but one (all right, seed 1) were looked at while its rule was made: they show what "
-        "it does, and do not judge it. Other rows of `memlift` (†) are of earlier rules. No memory answers "
+        f"prompt (`icl`) {_rate(rows, 'wrong0', 'icl')} with more than three times the tokens. All are at the seeds "
+        "that `memlift` has. All of these but one (all right, seed 1) were looked at while its rule was made: they "
+        "show what it does, and do not judge it. Other rows of `memlift` (†) are of earlier rules. No memory answers "
         f"{_rate(rows, 'wrong0', 'none')}. Questions in free wording, or other models and databases, have few seeds."
     )
 
