@@ -29,6 +29,8 @@ from evolvent.search.ways import ways
 
 SYSTEM = "system"
 """Folder inside a run folder with the file of a system of your own."""
+RECORDS = ("import", "worth")
+"""What stands in place of a system's name in folders that none made: imported attempts, a study of parts."""
 
 
 @dataclass(frozen=True)
@@ -198,9 +200,12 @@ def of_run(folder: RunFolder) -> System:
     """The system of a run folder: by its name, or the file that the folder keeps.
 
     Raises:
-        BadInput: as ``system``, or the file has changed since the run began.
+        BadInput: as ``system``, the folder is none of a system, or the file has changed since the run began.
     """
     place, algo = folder.path / SYSTEM, folder.manifest()["algo"]
+    if algo in RECORDS:
+        expected, do = "a folder of `evolvent run`", f"{folder.path}/report.html has what it came to"
+        raise BadInput("no system made this folder", got=algo, expected=expected, where=str(folder.path), do=do)
     if sources.note(place) is None:
         return system(algo)
     return system(str(sources.original(place, "the file of the run's system")))

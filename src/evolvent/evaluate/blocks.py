@@ -78,7 +78,7 @@ class Line:
     """A value and an interval at each position ``x``; ``style`` 0 to 5 picks the colour.
 
     Attributes:
-        mark: ``"dots"`` joined, with whiskers; ``"line"`` alone with its band; ``"points"``, faint and not joined;
+        mark: ``"dots"`` joined, with whiskers; ``"line"`` alone with its band; ``"points"``, not joined;
             ``"level"``, dashed across the picture at its first value.
         n: outcomes behind each value, where it is a share of them: several seeds are then taken together by outcomes.
         role: what a comparison of several runs draws: how the run was ``"judged"`` while it learned, or, where that

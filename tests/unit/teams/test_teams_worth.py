@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import evolvent
+from evolvent import catalogue
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.seeding import rng
@@ -409,3 +410,10 @@ def test_one_task_has_no_interval(tmp_path):
     assert report.verified is None and "not verified" in str(report)
     alike = study(lambda task, parts: bool(parts["a"]) * 0 + 5, {"a": PAIR}, tmp_path / "within", within=2.0)
     assert alike.parts["a"].shapley.value == 0, "nothing to divide by"
+
+
+def test_a_study_is_not_evaluated_as_a_run_of_a_system(tmp_path):
+    study(lambda task, parts: True, {"a": PAIR}, tmp_path)
+    with pytest.raises(BadInput, match="no system made this folder") as caught:
+        catalogue.of_run(RunFolder.open(tmp_path))
+    assert "report.html" in caught.value.do

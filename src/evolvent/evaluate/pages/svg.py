@@ -13,6 +13,8 @@ SMALL = (300, 170)
 Scale = Callable[[float], float]
 Edges = tuple[float, float]
 _LEFT, _RIGHT, _TOP, _BOTTOM = 54, 14, 12, 42
+CROWD = 60
+"""More single points than these are drawn small and faint, so that where they are dense is seen."""
 _UNITS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -211,7 +213,10 @@ def _line(line: Line, px: Scale, py: Scale, dx: float, edges: Edges) -> str:
     points = [(px(x) + dx, py(y)) for x, y in zip(line.x, line.y, strict=True)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     if line.mark == "points":
-        return "".join(f'<circle class="dot faint s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>' for x, y in points)
+        look, r = ("faint ", 2) if len(points) > CROWD else ("", 4)
+        return "".join(
+            f'<circle class="dot {look}s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="{r}"/>' for x, y in points
+        )
     shown = points if line.mark == "dots" else []
     dots = "".join(f'<circle class="dot s{line.style}" cx="{x:.1f}" cy="{y:.1f}" r="4"/>' for x, y in shown)
     return f'<polyline class="line s{line.style}" points="{path}"/>{dots}'
