@@ -81,6 +81,8 @@ def main():
     for name in given.parts:
         more = {key: value for key, value in (("tasks", given.tasks), ("model", given.model)) if value}
         row = measured(name, {**PARTS[name], "embedder": given.embedder, **more}, given.runs)
+        before = [one for one in result["rows"] if one["part"] == name]
+        row["cpu_s"] += sum(one["cpu_s"] for one in before if row["resumed"])
         result["rows"] = [one for one in result["rows"] if one["part"] != name] + [row]
         result["commands"] = list(dict.fromkeys([*result["commands"], command]))
         write_atomic(given.out, dump(result | {"provenance": provenance()}, indent=1) + "\n")

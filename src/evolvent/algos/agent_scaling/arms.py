@@ -99,7 +99,7 @@ def summarise(rows: Sequence[Row], embedder: Embedder, options_Q: np.ndarray, se
             f"{_mean(alone[1]):.0%}; the two less it: {_points(gain)}.",
             *_held_out(members, seed),
             "With a plain vote two agents score the mean of the two.",
-            _said(fit, len(every)),
+            _said(every, fit),
         ],
         "table": {"columns": COLUMNS, "rows": brief(lines)},
         "cells": {"columns": COLUMNS, "rows": lines},
@@ -115,12 +115,16 @@ def brief(lines: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
     return [line for line in lines if line[0].startswith(ALONE) or line[0].endswith(TOPOLOGIES) or line[1] in (2, most)]
 
 
-def _said(fit: Mapping[str, float] | None, n: int) -> str:
+def _said(every: Sequence[Cell], fit: Mapping[str, float] | None) -> str:
+    k, y = np.array([one.k_star for one in every]), np.array([_mean(one) for one in every])
+    if min(k.std(), y.std()) == 0.0:
+        return "K* says nothing here: it, or accuracy, is the same in all cells."
+    said = f"K* and accuracy over {len(every)} cells: correlation {np.corrcoef(k, y)[0, 1]:+.2f}; "
     if fit is None:
-        return "No saturation was fitted: accuracy does not bend over K*, or there are fewer than three different K*."
-    return (
-        f"K* and accuracy over {n} cells: correlation {fit['correlation']:+.2f}; saturation with alpha "
-        f"{fit['alpha']:.2f}, floor {fit['floor']:.2f}, span {fit['span']:.2f}, left over {fit['rest']:.3f}."
+        return said + "no saturation was fitted, since accuracy does not rise with K* and bend."
+    return said + (
+        f"saturation with alpha {fit['alpha']:.2f}, floor {fit['floor']:.2f}, span {fit['span']:.2f}, left over "
+        f"{fit['rest']:.3f}."
     )
 
 
@@ -167,11 +171,10 @@ def _fit(every: Sequence[Cell]) -> dict[str, float] | None:
     if len(np.unique(k.round(6))) < 3:
         return None
     floor, span, alpha = diversity.fit_saturation(k, y)
-    if not 0.0011 < alpha < 29.0 or max(abs(floor), abs(span)) > 2.0:  # no bend: the three numbers mean nothing
-        return None
+    if not (0.0011 < alpha < 29.0 and abs(floor) <= 2.0 and 0.0 < span <= 2.0):
+        return None  # it falls, or there is no bend: the three numbers mean nothing
     rest = float(np.sqrt(((floor + span * diversity.saturation(k, alpha) - y) ** 2).mean()))
-    correlation = float(np.corrcoef(k, y)[0, 1]) if y.std() > 0 else 0.0
-    return {"floor": floor, "span": span, "alpha": alpha, "rest": rest, "correlation": correlation}
+    return {"floor": floor, "span": span, "alpha": alpha, "rest": rest}
 
 
 def _picture(title: str, lines: Sequence[Mapping[str, Any]], x_label: str, best: float, **more: Any) -> dict[str, Any]:
