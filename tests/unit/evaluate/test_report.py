@@ -21,7 +21,7 @@ from evolvent.runs.account.tasks import PHASES, pairs
 from sample_run import sample_run
 
 NASTY = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>\x1b\x00</pre></style>"
-VOID = {"meta", "br", "img", "input", "line", "circle", "polyline", "polygon"}
+VOID = {"meta", "br", "wbr", "img", "input", "line", "circle", "polyline", "polygon"}
 
 
 class Page(HTMLParser):
