@@ -59,7 +59,7 @@ def play_match(
         frame = env.reset(seed_B)
         records = [Game(env.name, names, seed=int(s), id=f"{env.name}/{s}") for s in seed_B[:used] if record]
         _keep_chance(env, records)
-        for ply in range(env.game.max_plies + 1):
+        for ply in range(env.game.max_steps + 1):
             if frame.ended_B.all():
                 break
             plies += int(frame.acts_BP[:used].sum())
@@ -70,7 +70,7 @@ def play_match(
             _keep_rewards(frame, records)
             returns_MP[first : first + used] += frame.reward_BP[:used]
         else:
-            raise BadInput("a game has no end", got=f"more than {env.game.max_plies} plies", where=env.name)
+            raise BadInput("a game has no end", got=f"more than {env.game.max_steps} steps", where=env.name)
         games += records
     return Match(returns_MP, plies, games)
 

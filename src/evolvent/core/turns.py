@@ -26,7 +26,7 @@ class GameSpec:
         players: P, numbered from 0.
         actions: N, the largest number of moves.
         info_dim: D, the length of what a player knows.
-        max_plies: the most moves of all players in one game.
+        max_steps: the most calls of ``step`` that one game takes.
         zero_sum: what the players earn sums to 0 in each game.
         perfect_recall: what a player knows tells everything that it knew and did before.
         openspiel: the game of OpenSpiel with the same moves, information and rewards, which tabular methods and exact
@@ -36,7 +36,7 @@ class GameSpec:
     players: int
     actions: int
     info_dim: int
-    max_plies: int
+    max_steps: int
     zero_sum: bool
     perfect_recall: bool
     openspiel: str = ""
