@@ -73,8 +73,12 @@ class GameEnv(Protocol):
         """Start new games in the copies of ``where_B`` (bool ``[B]``; ``None`` = all), each by its own seed."""
         ...
 
-    def step(self, action_BP: np.ndarray) -> GameFrame:
-        """Move: integers ``[B, P]``, read where ``acts_BP`` is set; chance moves too, up to the next choice.
+    def step(self, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> GameFrame:
+        """Move in the copies of ``where_B``, and let chance move up to the next choice; the others stand still.
+
+        Args:
+            action_BP: integers ``[B, P]``, read where ``acts_BP`` is set.
+            where_B: bool ``[B]``; ``None`` = all.
 
         Raises:
             BadInput: an illegal move, named with what its player knows (``check_moves``); nothing has moved.
@@ -111,8 +115,8 @@ def uniform_policy(info_BD: np.ndarray, legal_BN: np.ndarray, player: int) -> np
     return legal_BN / legal_BN.sum(axis=1, keepdims=True)
 
 
-def check_moves(env: GameEnv, frame: GameFrame, action_BP: np.ndarray) -> None:
-    """Refuse moves that are not legal; every ``GameEnv`` calls it before it moves.
+def check_moves(env: GameEnv, frame: GameFrame, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> np.ndarray:
+    """The copies that move: bool ``[B]``, those of ``where_B`` that have not ended. Every ``step`` begins with it.
 
     Raises:
         BadInput: another shape, no integers, or the first illegal move.
@@ -121,12 +125,14 @@ def check_moves(env: GameEnv, frame: GameFrame, action_BP: np.ndarray) -> None:
     if np.shape(action_BP) != shape or not np.issubdtype(np.asarray(action_BP).dtype, np.integer):
         got = f"{np.asarray(action_BP).dtype} {np.shape(action_BP)}"
         raise BadInput("moves of another shape", got=got, expected=f"integers {shape}", where=f"{env.name}, step")
+    moves_B = ~frame.ended_B if where_B is None else where_B & ~frame.ended_B
     inside_BP = (action_BP >= 0) & (action_BP < env.game.actions)
     chosen_BP1 = np.where(inside_BP, action_BP, 0)[..., None]
     legal_BP = np.take_along_axis(frame.legal_BPN, chosen_BP1, axis=2)[..., 0] & inside_BP
-    if (wrong_BP := frame.acts_BP & ~legal_BP).any():
+    if (wrong_BP := frame.acts_BP & ~legal_BP & moves_B[:, None]).any():
         copy, player = np.argwhere(wrong_BP)[0].tolist()
         raise _illegal(env, frame, copy, player, int(action_BP[copy, player]), "an illegal move")
+    return moves_B
 
 
 def choose(
@@ -166,19 +172,26 @@ def choose(
     return (sum_MN <= draw_M[:, None] * sum_MN[:, -1:]).sum(axis=1), p_MN
 
 
-def uniform(seed_B: np.ndarray, *path: int | np.ndarray) -> np.ndarray:
-    """Numbers in [0, 1), one for each seed and path of integers: float64 ``[B]``, whatever was drawn before.
+def seed_below(seed_B: np.ndarray, *path: int | np.ndarray) -> np.ndarray:
+    """A seed for each seed and path of integers: int64 ``[B]``, at least 0, whatever was drawn before.
 
-    SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014), once for each part. Paths that begin with 0 are
-    for chance; those of player p begin with 1 + p.
+    SplitMix64's output function (Steele, Lea and Flood, OOPSLA 2014), once for each part.
     """
-    x_B = np.asarray(seed_B).astype(np.uint64)
+    x_B = np.atleast_1d(seed_B).astype(np.uint64)
     for part in path:
         x_B = x_B + (np.atleast_1d(part).astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
         x_B = (x_B ^ (x_B >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x_B = (x_B ^ (x_B >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         x_B = x_B ^ (x_B >> np.uint64(31))
-    return (x_B >> np.uint64(12)).astype(np.float64) * 2.0**-52
+    return (x_B >> np.uint64(1)).astype(np.int64)
+
+
+def uniform(seed_B: np.ndarray, *path: int | np.ndarray) -> np.ndarray:
+    """Numbers in [0, 1) that ``seed_below`` gives: float64 ``[B]``.
+
+    Paths that begin with 0 are for chance; those that begin with 1 + p for what player p draws.
+    """
+    return (seed_below(seed_B, *path) >> 11).astype(np.float64) * 2.0**-52
 
 
 def _illegal(env: GameEnv, frame: GameFrame, copy: int, player: int, action: int, what: str) -> BadInput:

@@ -34,10 +34,9 @@ class ConnectFour:
         self._board_BPRC[new_B], self._mover_B[new_B] = False, 0
         return self._show(np.zeros((self.n_envs, 2)))
 
-    def step(self, action_BP: np.ndarray) -> GameFrame:
+    def step(self, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> GameFrame:
         """See ``GameEnv.step``."""
-        check_moves(self, self._frame, action_BP)
-        rows = np.flatnonzero(self._mover_B >= 0)
+        rows = np.flatnonzero(check_moves(self, self._frame, action_BP, where_B))
         mover_M = self._mover_B[rows]
         column_M = action_BP[rows, mover_M]
         height_M = self._board_BPRC[rows, :, :, column_M].sum(axis=(1, 2))

@@ -37,11 +37,11 @@ class Kuhn:
         self._ended_B[self._dealt_B] = False
         return self._show(np.zeros((self.n_envs, 2)))
 
-    def step(self, action_BP: np.ndarray) -> GameFrame:
+    def step(self, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> GameFrame:
         """See ``GameEnv.step``."""
-        check_moves(self, self._frame, action_BP)
+        going_B = check_moves(self, self._frame, action_BP, where_B)
         self._dealt_B = np.zeros(self.n_envs, np.bool_)
-        rows, turn, going_B = np.arange(self.n_envs), self._turn_B, ~self._ended_B
+        rows, turn = np.arange(self.n_envs), self._turn_B
         self._move_BT[rows[going_B], turn[going_B]] = action_BP[rows, turn % 2][going_B]
         made, (a, b, c) = turn + going_B, self._move_BT.T
         self._ended_B |= (made == 3) | ((made == 2) & ((a == 1) | (b == 0)))

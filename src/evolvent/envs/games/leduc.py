@@ -46,10 +46,10 @@ class Leduc:
         self._dealt_B, self._public_B = new_B, np.zeros(self.n_envs, np.bool_)
         return self._show(np.zeros((self.n_envs, 2)))
 
-    def step(self, action_BP: np.ndarray) -> GameFrame:
+    def step(self, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> GameFrame:
         """See ``GameEnv.step``."""
-        check_moves(self, self._frame, action_BP)
-        rows, mover_B, going_B = self._rows, self._mover_B, self._mover_B >= 0
+        going_B = check_moves(self, self._frame, action_BP, where_B)
+        rows, mover_B = self._rows, self._mover_B
         action_B = np.where(going_B, action_BP[rows, mover_B], -1)
         stakes_B, turn_B = self._paid_BP.max(axis=1), self._turn_B
         bets_B = action_B >= CALL
@@ -62,7 +62,7 @@ class Leduc:
         self._dealt_B, self._public_B = np.zeros(self.n_envs, np.bool_), closes_B & ~shows_B
         won_B = np.where(folds_B, 2 * mover_B - 1, np.where(shows_B, self._winner_B, 0)) * self._paid_BP.min(axis=1)
         self._round_B[self._public_B] = 1
-        self._mover_B = np.where(going_B, np.where(self._public_B, 0, 1 - mover_B), -1)
+        self._mover_B = np.where(going_B, np.where(self._public_B, 0, 1 - mover_B), mover_B)
         self._mover_B[folds_B | shows_B] = -1
         return self._show(np.stack([won_B, -won_B], axis=1))
 

@@ -35,10 +35,9 @@ class MatrixGame:
         self._move_BTP[slice(None) if where_B is None else where_B] = -1
         return self._show(np.zeros((self.n_envs, 2), np.float32))
 
-    def step(self, action_BP: np.ndarray) -> GameFrame:
+    def step(self, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> GameFrame:
         """See ``GameEnv.step``."""
-        check_moves(self, self._frame, action_BP)
-        rows = np.flatnonzero(~self._frame.ended_B)
+        rows = np.flatnonzero(check_moves(self, self._frame, action_BP, where_B))
         self._move_BTP[rows, self._turn_B[rows]] = action_BP[rows]
         reward_BP = np.zeros((self.n_envs, 2), np.float32)
         reward_BP[rows] = self._pay_PNN[:, action_BP[rows, 0], action_BP[rows, 1]].T

@@ -57,16 +57,16 @@ class OpenSpielGame:
             self._show(copy)
         return self._frame
 
-    def step(self, action_BP: np.ndarray) -> GameFrame:
+    def step(self, action_BP: np.ndarray, where_B: np.ndarray | None = None) -> GameFrame:
         """See ``GameEnv.step``."""
-        check_moves(self, self._frame, action_BP)
+        moves_B = check_moves(self, self._frame, action_BP, where_B)
         self._frame.reward_BP[:] = 0
         self._drawn = [[] for _ in self._states]
-        for copy in np.flatnonzero(~self._frame.ended_B).tolist():
+        for copy in np.flatnonzero(moves_B).tolist():
             state, actions = self._states[copy], action_BP[copy].tolist()
             before = 0 if self._paid_at_end else np.array(state.returns())
             if state.is_simultaneous_node():
-                acts = self._frame.acts_BP[copy].tolist()
+                acts = self._frame.acts_BP[copy].tolist()  # who has no move while others do is told as -1
                 state.apply_actions([a if acts[p] else -1 for p, a in enumerate(actions)])
             else:
                 state.apply_action(actions[state.current_player()])
