@@ -20,6 +20,7 @@ BUILT_IN = {
     "matrix_game:1 2 3/4 5 6": "zero sum, perfect recall",
 }
 PACKAGES = {
+    "tag:limit=9": "seeds differ",
     "openspiel:kuhn_poker": "seeds differ, zero sum, perfect recall",
     "openspiel:[leduc_poker(players=3)]": "seeds differ, zero sum, perfect recall",
     "openspiel:[goofspiel(num_cards=4)]": "seeds differ, zero sum, perfect recall",  # at once, and chance

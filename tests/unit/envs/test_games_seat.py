@@ -25,7 +25,7 @@ def fold_or_pass(info_BD, legal_BN, player):
 
 def seat(spec: str, player: int, mixture: Mixture, n_envs: int) -> Seat:
     env = envs.load_game(spec, n_envs)
-    return Seat(env, player, {p: mixture for p in range(env.game.players) if p != player})
+    return Seat(env, player, {side: mixture for side in range(len(env.game.sides)) if side != player})
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,8 @@ def seat(spec: str, player: int, mixture: Mixture, n_envs: int) -> Seat:
         ("openspiel:kuhn_poker", 1),
         ("openspiel:[kuhn_poker(players=3)]", 2),
         ("openspiel:[goofspiel(num_cards=4)]", 1),
+        ("tag:limit=7", 0),
+        ("tag:limit=7", 1),
     ],
 )
 def test_a_seat_is_a_team_environment(spec, player):
@@ -91,12 +93,29 @@ def test_a_seat_earns_what_the_match_pays(spec, player):
     assert np.mean(earned) == pytest.approx(paid.mean(), abs=4 * error)
 
 
+def test_one_policy_plays_all_players_of_a_side(monkeypatch):
+    env, seen = envs.load_game("tag:limit=4", 8), []
+    step = env.step
+    monkeypatch.setattr(
+        env, "step", lambda action_BP, where_B: seen.append(action_BP.copy()) or step(action_BP, where_B)
+    )
+    prey = Seat(env, 1, {0: Mixture([always(1), always(2)], [1, 1])})
+    frame = prey.reset(0)
+    assert prey.team.agents == ("player3",)
+    for _ in range(4):
+        frame = prey.step(np.zeros((8, 1), np.int64))
+    chase_TBP = np.stack(seen)[:, :, :3]
+    assert (chase_TBP == chase_TBP[:1, :, :1]).all()
+    assert set(chase_TBP.flat) == {1, 2}
+    assert np.array_equal(frame.info["opponent0"] + 1, chase_TBP[0, :, 0])
+
+
 @pytest.mark.parametrize(
     ("player", "opponents", "message"),
     [
         (2, {0: UNIFORM, 1: UNIFORM}, "another number of players"),
         (0, {}, "another number of players"),
-        (0, {0: UNIFORM, 1: UNIFORM}, "players 0 to 1, and a mixture for each of the others"),
+        (0, {0: UNIFORM, 1: UNIFORM}, "one of 0 to 1, and a mixture for each of the others"),
     ],
 )
 def test_other_players_are_refused(player, opponents, message):

@@ -1,4 +1,4 @@
-"""``Seat``: one seat of a game as a team of one agent, so that any learner can become a best response.
+"""``Seat``: one side of a game as a team, mostly of one agent, so that any learner can become a best response.
 
 Everybody else is played by policies. Which one is drawn from a mixture when a game begins, and stays until it ends: the
 learner then answers the mixture itself and not its average in each step, which another policy may answer best.
@@ -47,43 +47,45 @@ class Seat:
 
     Args:
         env: the game; the seat moves it alone from here on.
-        player: the learner's seat.
-        opponents: a mixture for each of the other players.
+        side: the learner's, by its number in ``GameSpec.sides``; where every player is for itself, its seat.
+        opponents: a mixture for each of the other sides; the policy that is drawn plays all of its players.
 
     Raises:
-        BadInput: no such player, or opponents that are not the other players.
+        BadInput: no such side, or opponents that are not the other sides.
     """
 
-    def __init__(self, env: GameEnv, player: int, opponents: Mapping[int, Mixture]) -> None:
-        others = [p for p in range(env.game.players) if p != player]
-        if len(others) != env.game.players - 1 or sorted(opponents) != others:
-            got = f"player {player} against {sorted(opponents)}"
-            expected = f"one of players 0 to {env.game.players - 1}, and a mixture for each of the others"
+    def __init__(self, env: GameEnv, side: int, opponents: Mapping[int, Mixture]) -> None:
+        sides = range(len(env.game.sides))
+        if side not in sides or set(opponents) != set(sides) - {side}:
+            got = f"side {side} against {sorted(opponents)}"
+            expected = f"one of 0 to {len(sides) - 1}, and a mixture for each of the others"
             raise BadInput("another number of players", got=got, expected=expected, where=f"Seat of {env.name}")
-        self._env, self._player, self._opponents, b = env, player, dict(opponents), env.n_envs
-        self.name, self.n_envs = f"{env.name}, seat {player}", b
-        self.team = TeamSpec((f"player{player}",), env.game.info_dim, (ActionSpec(choices=env.game.actions),))
+        self._env, self._opponents, b = env, dict(opponents), env.n_envs
+        self.name, self.n_envs = f"{env.name}, side {side}", b
+        self._own = list(env.game.sides[side])
+        agents = tuple(f"player{player}" for player in self._own)
+        self.team = TeamSpec(agents, env.game.info_dim, (ActionSpec(choices=env.game.actions),) * len(agents))
         self._seed_B, self._game_seed_B = np.zeros(b, np.int64), np.zeros(b, np.int64)
         self._games_B, self._ply_B = np.zeros(b, np.int64), np.zeros(b, np.int64)  # in this copy; in this game
-        self._who_B = {p: np.zeros(b, np.int64) for p in others}
-        self._owed_B = np.zeros(b)  # earned since the learner's last choice
+        self._who_B = {other: np.zeros(b, np.int64) for other in opponents}
+        self._owed_BA = np.zeros((b, len(agents)))  # earned since the learner's last choice
         self._game = env.reset(self._game_seed_B)
-        self._last = (self._game.info_BPD[:, :1], self._game.legal_BPN[:, :1])  # what it knew and could do
+        self._last = self._seen()
 
     def reset(self, seed: int) -> Frame:
         """See ``TeamEnv.reset``."""
         every_B = np.ones(self.n_envs, np.bool_)
         self._seed_B = seed_below(np.full(self.n_envs, seed), np.arange(self.n_envs))
-        self._games_B[:], self._owed_B[:] = 0, 0
+        self._games_B[:], self._owed_BA[:] = 0, 0
         self._begin(every_B)
         return self._until_choice(~every_B)
 
     def step(self, action: np.ndarray) -> Frame:
         """See ``TeamEnv.step``."""
-        if np.shape(action) != (self.n_envs, 1):
-            raise BadInput("actions", got=np.shape(action), expected=(self.n_envs, 1), where=f"{self.name}, step")
+        if np.shape(action) != self._owed_BA.shape:
+            raise BadInput("actions", got=np.shape(action), expected=self._owed_BA.shape, where=f"{self.name}, step")
         every_B = np.ones(self.n_envs, np.bool_)
-        self._move(every_B, action[:, 0])
+        self._move(every_B, action)
         return self._until_choice(every_B)
 
     def render(self) -> None:
@@ -98,63 +100,69 @@ class Seat:
         self._game_seed_B[where_B] = seed_below(self._seed_B, self._games_B)[where_B]
         self._games_B[where_B] += 1
         self._ply_B[where_B] = 0
-        for player, mixture in self._opponents.items():
-            self._who_B[player][where_B] = mixture.draw(uniform(self._game_seed_B[where_B], 1 + player))
+        for side, mixture in self._opponents.items():
+            first = self._env.game.sides[side][0]
+            self._who_B[side][where_B] = mixture.draw(uniform(self._game_seed_B[where_B], 1 + first))
         self._game = self._env.reset(self._game_seed_B, where_B)
 
-    def _move(self, where_B: np.ndarray, own_B: np.ndarray) -> None:
+    def _move(self, where_B: np.ndarray, own_BA: np.ndarray) -> None:
         """One step of the game: the learner's moves where it has one, and those of its opponents."""
-        action_BP = np.zeros(self._game.acts_BP.shape, own_B.dtype)
-        action_BP[:, self._player] = own_B
-        for player, mixture in self._opponents.items():
-            acts_B = self._game.acts_BP[:, player] & where_B
-            for number in np.unique(self._who_B[player][acts_B]).tolist():
-                rows_M = np.flatnonzero(acts_B & (self._who_B[player] == number))
-                draw_M = uniform(self._game_seed_B[rows_M], 1 + player, self._ply_B[rows_M])
-                policy = mixture.policies[number]
-                action_BP[rows_M, player], _ = choose(policy, self._env, self._game, player, rows_M, draw_M)
+        action_BP = np.zeros(self._game.acts_BP.shape, own_BA.dtype)
+        action_BP[:, self._own] = own_BA
+        for side, mixture in self._opponents.items():
+            for player in self._env.game.sides[side]:
+                acts_B = self._game.acts_BP[:, player] & where_B
+                for number in np.unique(self._who_B[side][acts_B]).tolist():
+                    rows_M = np.flatnonzero(acts_B & (self._who_B[side] == number))
+                    draw_M = uniform(self._game_seed_B[rows_M], 1 + player, self._ply_B[rows_M])
+                    policy = mixture.policies[number]
+                    action_BP[rows_M, player], _ = choose(policy, self._env, self._game, player, rows_M, draw_M)
         self._game = self._env.step(action_BP, where_B)
         self._ply_B[where_B] += 1
-        self._owed_B[where_B] += self._game.reward_BP[where_B, self._player]
+        self._owed_BA[where_B] += self._game.reward_BP[where_B][:, self._own]
 
     def _until_choice(self, chose_B: np.ndarray) -> Frame:
         """Play on until the learner has a choice everywhere; those of ``chose_B`` made one that leads here."""
-        done_B, reward_B = np.zeros(self.n_envs, np.bool_), np.zeros(self.n_envs)
-        who = {f"opponent{player}": np.full(self.n_envs, np.nan, np.float32) for player in self._opponents}
-        nothing_B = np.zeros(self.n_envs, np.int64)
+        done_B, reward_BA = np.zeros(self.n_envs, np.bool_), np.zeros_like(self._owed_BA)
+        who = {f"opponent{side}": np.full(self.n_envs, np.nan, np.float32) for side in self._opponents}
+        nothing_BA = np.zeros(reward_BA.shape, np.int64)
         for _ in range(_IDLE):
             if (over_B := self._game.ended_B.copy()).any():
                 first_B = over_B & chose_B & ~done_B
-                reward_B[first_B] = self._owed_B[first_B]
-                for player, numbers_B in self._who_B.items():
-                    who[f"opponent{player}"][first_B] = numbers_B[first_B]
+                reward_BA[first_B] = self._owed_BA[first_B]
+                for side, numbers_B in self._who_B.items():
+                    who[f"opponent{side}"][first_B] = numbers_B[first_B]
                 done_B |= first_B
-                self._owed_B[over_B] = 0
+                self._owed_BA[over_B] = 0
                 self._begin(over_B)
-            elif (waits_B := ~self._game.acts_BP[:, self._player]).any():
-                self._move(waits_B, nothing_B)
+            elif (waits_B := np.logical_not(self._game.acts_BP[:, self._own].any(axis=1))).any():
+                self._move(waits_B, nothing_BA)
             else:
                 break
         else:
             raise BadInput("a player without a choice", got=f"none in {_IDLE} rounds", where=self.name)
         goes_on_B = chose_B & ~done_B
-        reward_B[goes_on_B] = self._owed_B[goes_on_B]
-        self._owed_B[goes_on_B] = 0
-        return self._shown(reward_B, done_B, who)
+        reward_BA[goes_on_B] = self._owed_BA[goes_on_B]
+        self._owed_BA[goes_on_B] = 0
+        return self._shown(reward_BA, done_B, who)
 
-    def _shown(self, reward_B: np.ndarray, done_B: np.ndarray, who: dict[str, np.ndarray]) -> Frame:
-        ended, (seen_BAD, could_BAN) = bool(done_B.any()), self._last
-        self._last = (
-            self._game.info_BPD[:, self._player, None].copy(),
-            self._game.legal_BPN[:, self._player, None].copy(),
-        )
+    def _shown(self, reward_BA: np.ndarray, done_B: np.ndarray, who: dict[str, np.ndarray]) -> Frame:
+        ended, (seen_BAD, could_BAN, active_BA) = bool(done_B.any()), self._last
+        self._last = self._seen()
         return Frame(
             obs_BAD=self._last[0],
-            reward_BA=reward_B.astype(np.float32)[:, None],
+            reward_BA=reward_BA.astype(np.float32),
             terminated_B=done_B,
             truncated_B=np.zeros(self.n_envs, np.bool_),
             available_BAN=self._last[1],
+            active_BA=self._last[2],
             final_obs_BAD=seen_BAD if ended else None,
             final_available_BAN=could_BAN if ended else None,
+            final_active_BA=active_BA if ended else None,
             info=who if ended else {},
         )
+
+    def _seen(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the learner knows and may do, and who of it moves; indexing by a list copies."""
+        game = self._game
+        return game.info_BPD[:, self._own], game.legal_BPN[:, self._own], game.acts_BP[:, self._own]

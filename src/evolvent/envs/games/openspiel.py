@@ -1,8 +1,8 @@
 """Any game of OpenSpiel that has tensors: in turns or at once, with chance; ``openspiel:leduc_poker``.
 
 Lanctot et al., "OpenSpiel: A Framework for Reinforcement Learning in Games", 2019. What a player knows is the game's
-information state tensor, or its observation tensor where it has no other: then it may forget. A game with settings
-stands in brackets: ``openspiel:[goofspiel(num_cards=4,points_order=descending)]``.
+information state tensor, or its observation tensor where it has no other: then it may forget. Settings are written as
+there, in brackets where there are several: ``openspiel:[goofspiel(num_cards=4,points_order=descending)]``.
 """
 
 from __future__ import annotations
