@@ -60,6 +60,12 @@ class Deadlined(H11Protocol):
         elif self._deadline is None:
             self._begin()
 
+    def on_response_complete(self) -> None:
+        """What came behind the request may be half of the next one."""
+        super().on_response_complete()
+        if self.cycle.response_complete and self.conn.trailing_data[0]:
+            self._begin()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing to wait for."""
         self._end()
