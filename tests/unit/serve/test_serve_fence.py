@@ -82,4 +82,3 @@ def test_only_whole_blocks_are_taken_out():
     assert stripped(f"a{OPEN}x{other}y{CLOSE}b") == "ab"
     assert stripped(f"a{other}x{OPEN}y{CLOSE}b") == f"a{other}xb"
     assert stripped(f"{OPEN}1{CLOSE} and {OPEN}2{CLOSE}") == " and "
-
