@@ -304,9 +304,9 @@ def test_a_header_that_is_never_finished_ends_the_connection(tmp_path):
             for _ in range(2):
                 whole.sendall(ok)
                 heard = b""
-                    while b"}" not in heard:
-                        heard += whole.recv(65536)
-                    assert heard.startswith(b"HTTP/1.1 200 OK")
+                while b"}" not in heard:
+                    heard += whole.recv(65536)
+                assert heard.startswith(b"HTTP/1.1 200 OK")
 
 
 # ------------------------------------------------------------------------------------------------ secrets, the process
