@@ -133,6 +133,7 @@ def test_the_document_is_openapi_and_names_what_is_there(ask):
 def test_schemathesis_finds_no_answer_that_the_document_does_not_name(server):
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed (a tool of developers)")
     from hypothesis import HealthCheck, given, settings
+    from schemathesis.specs.openapi.checks import positive_data_acceptance  # a filter's words are no schema's
 
     schema = schemathesis.openapi.from_url(f"{server.address}/v1/openapi.json")
     for result in schema.get_all_operations():
@@ -140,7 +141,7 @@ def test_schemathesis_finds_no_answer_that_the_document_does_not_name(server):
         @given(case=result.ok().as_strategy())
         @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None)
         def check(case):
-            case.call_and_validate(headers=bearer(server.token))
+            case.call_and_validate(headers=bearer(server.token), excluded_checks=[positive_data_acceptance])
 
         check()
 
@@ -152,6 +153,7 @@ def test_schemathesis_finds_no_answer_that_the_document_does_not_name(server):
         (b"{", 400, "malformed"),
         (b"[]", 400, "malformed"),
         (b'{"task": NaN}', 400, "malformed"),
+        (b'{"task": "x", "k": 1e999}', 400, "malformed"),
         (b'{"task": "\xff"}', 400, "malformed"),
         (b"[" * 100_000, 400, "malformed"),
         (b'{"task": "' + b"x" * 300_000 + b'"}', 413, "too_large"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
@@ -124,7 +125,7 @@ async def _body(request: Request) -> dict[str, Any]:
     except ClientDisconnect:
         raise refused("malformed", "the connection was cut") from None
     try:
-        found = json.loads(body.decode("utf-8", "strict"), parse_constant=_no_number)
+        found = json.loads(body.decode("utf-8", "strict"), parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError) as error:
         what = str(error) if isinstance(error, ValueError) else "nested too deeply"
         raise refused("malformed", "the body is no JSON", got=what, expected="an object in UTF-8") from None
@@ -133,8 +134,12 @@ async def _body(request: Request) -> dict[str, Any]:
     return found
 
 
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON")
+def _number(text: str) -> float:
+    """A number; a whole one as an integer, since to JSON both are the same."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number")
+    return int(number) if number.is_integer() and abs(number) < 1 << 53 else number
 
 
 def _query(request: Request, name: str) -> dict[str, Any]:
