@@ -132,17 +132,17 @@ def wrong(store, clients):
         bodies = {item.id: item.body for item in memory.items(None)}
     with closing(sqlite3.connect(store)) as db:
         receipts = {f"r{seq}" for (seq,) in db.execute("SELECT seq FROM recall")}
-        keys = Counter(
+        keys = {  # that a key stands there once is a constraint of the table
             key.removeprefix("key:") for (key,) in db.execute("SELECT idempotency_key FROM outcome WHERE valid")
-        )
+        }
         credited = db.execute(
             "SELECT count(*), count(DISTINCT outcome_id || '/' || memory_id) FROM value_event WHERE rule = 'shown'"
         ).fetchone()
     for client in clients:
         found += [f"receipt {one} is lost" for one in client.receipts if one.partition(".")[0] not in receipts]
-        found += [f"the outcome of {job} is lost" for job in client.jobs if not keys[job]]
+        found += [f"the outcome of {job} is lost" for job in client.jobs if job not in keys]
         found += [f"lesson {id_} is lost" for id_, body in client.lessons.items() if bodies.get(id_) != body]
-    found += [f"{key} counts {n} times" for key, n in keys.items() if n > 1]
+    found += [f"{n} memories say {body!r}" for body, n in Counter(bodies.values()).items() if n > 1]
     if credited[0] != credited[1]:
         found.append(f"credit was given twice: {credited}")
     return found

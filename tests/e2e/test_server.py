@@ -372,6 +372,14 @@ def test_a_store_that_another_process_keeps_locked_is_no_silent_wait(server, ask
     assert said(ask.post("/v1/recall", json={"task": "anything else"}))
 
 
+def test_tokens_that_others_could_read_let_nobody_in_and_the_answer_does_not_say_where_they_are(tmp_path):
+    with served(tmp_path) as one:
+        one.store.with_suffix(".db.tokens").chmod(0o644)
+        answer = httpx.get(f"{one.address}/v1/memories", headers=bearer(one.token))
+        problem(answer, 503, "no_tokens")
+        assert str(tmp_path) not in answer.text and "chmod 600" in one.log.read_text()
+
+
 @pytest.mark.parametrize("module", ["starlette", "uvicorn"])
 def test_without_its_packages_it_says_which_extra_brings_them(tmp_path, module):
     script = f"import sys; sys.modules[{module!r}] = None; from evolvent.cli import main; main(['serve', 'a.db'])"

@@ -14,10 +14,11 @@ from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, optional
 from evolvent.evaluate.live import Live
 from evolvent.memory.outcome import SOURCES
+from evolvent.memory.there import store_path
 from evolvent.serve.tokens import MAY, Token, Tokens
 
 _WHERE = "evolvent serve"
-Store = Annotated[str, Positional, arg(help="memory: a file, or postgresql://….")]
+Store = Annotated[str, Positional, arg(help="memory (file, or postgresql://…), or a run folder with one.")]
 File = Annotated[Path | None, arg(help="file of the tokens; default: STORE.tokens.")]
 
 
@@ -57,6 +58,7 @@ def serve(
     if not auth and not here:
         do = "leave --no-auth out, or serve 127.0.0.1"
         raise BadInput("whoever reaches this address could do everything", got=host, where=_WHERE, do=do)
+    store = _path(store)
     kept = Tokens(_file(store, tokens))
     listening, at = listen(host, port)
     address = f"http://{at}"
@@ -119,10 +121,17 @@ def revoke(store: Store, name: Positional[str], *, tokens: File = None) -> None:
     Tokens(_file(store, tokens)).revoke(name)
 
 
+def _path(store: str) -> str:
+    """Where a store is, or will be."""
+    if store == ":memory:":
+        raise BadInput("nothing would be kept", got=store, expected="a file, or postgresql://…", where=_WHERE)
+    return store_path(store, _WHERE) if Path(store).expanduser().is_dir() else str(store)
+
+
 def _file(store: str, tokens: Path | None) -> Path:
     if tokens is None and "://" in store:
         raise BadInput("where are the tokens?", got=store, expected="--tokens FILE", where=_WHERE)
-    path = tokens or Path(f"{store}.tokens")
+    path = tokens or Path(f"{_path(store)}.tokens")
     if not path.parent.is_dir():
         do = "create it, or give another place"
         raise BadInput("there is no such folder", got=str(path.parent), where=_WHERE, do=do)

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from evolvent.core.errors import BadInput
+from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.memory import Memory
 from evolvent.serve.app import Allowed
 from evolvent.serve.lanes import Lanes
@@ -140,7 +140,10 @@ def by_token(tokens: Tokens) -> Allowed:
     """Only what tokens allow."""
 
     def allowed(text: str | None) -> Token:
-        found = tokens.of(text) if text else None
+        try:
+            found = tokens.of(text) if text else None
+        except (BadInput, OSError) as error:  # of the file, which is not for who asks
+            raise StoreError("the tokens cannot be read", code="no_tokens") from error
         if found is None:
             do = "send the header Authorization: Bearer TOKEN; evolvent tokens new STORE makes one"
             raise refused("unauthorized", "no token" if text is None else "no token of this store", do=do)

@@ -1,6 +1,7 @@
 """Threads of the server: deadlines, refusals, turns of scopes, and commits in groups."""
 
 import asyncio
+import sqlite3
 import threading
 
 import numpy as np
@@ -146,6 +147,16 @@ def opened(tmp_path):
     made.close()
 
 
+@pytest.mark.postgres
+def test_a_verb_that_raises_undoes_itself_alone_on_postgresql(postgres_store):
+    url = postgres_store("serve")
+    opened = Opened(lambda scope: Memory(url, scope=scope, embedder="hash:64"), 2)
+    try:
+        test_a_verb_that_raises_undoes_itself_alone(opened)
+    finally:
+        opened.close()
+
+
 def test_a_verb_that_raises_undoes_itself_alone(opened):
     def half(memory):
         memory.remember("half", "done")
@@ -170,8 +181,6 @@ def test_where_the_commit_fails_nobody_is_told_that_it_lasts(opened, monkeypatch
             if sql == "COMMIT":
                 raise sqlite3.OperationalError("database or disk is full")
             return execute(sql, *args)
-
-    import sqlite3
 
     memory_db = memory.bank.store.db
     monkeypatch.setattr(memory.bank.store, "db", Failing())
