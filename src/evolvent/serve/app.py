@@ -22,7 +22,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump
 from evolvent.serve import openapi
 from evolvent.serve.problems import problem, refused
-from evolvent.serve.rest import DOCUMENT, OPERATIONS, Asked, Operation, Threads
+from evolvent.serve.rest import DOCUMENT, OPERATIONS, Asked, Threads, Verb
 from evolvent.serve.tokens import Token
 
 MOST = 256 * 1024
@@ -62,12 +62,17 @@ def app(threads: Threads, allowed: Allowed, hosts: Collection[str]) -> ASGIApp:
         answer.headers.update(error.headers or {})
         return answer
 
-    routes = [Route(one.path, _endpoint(threads, allowed, one), methods=[one.method]) for one in OPERATIONS]
+    routes = [
+        Route(one.path, _endpoint(threads, allowed, one, verb), methods=[one.method])
+        for one, verb in OPERATIONS.items()
+    ]
     routes += [Route("/healthz", health), Route("/v1/openapi.json", described)]
     return _guarded(Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: astray}), hosts)
 
 
-def _endpoint(threads: Threads, allowed: Allowed, operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(
+    threads: Threads, allowed: Allowed, operation: openapi.Operation, verb: Verb
+) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             token = allowed(_bearer(request))
@@ -78,7 +83,7 @@ def _endpoint(threads: Threads, allowed: Allowed, operation: Operation) -> Calla
             given = await _body(request) if operation.method == "POST" else _query(request, operation.name)
             if operation.name in openapi.BODIES:
                 openapi.check(given, openapi.BODIES[operation.name], "")
-            answer = await operation.verb(threads, Asked(token, scope, given, request.path_params))
+            answer = await verb(threads, Asked(token, scope, given, request.path_params))
             return Response(status_code=204) if answer is None else _json(answer)
         except Exception as error:  # noqa: BLE001 - every error is an answer
             return problem(error, _id(request))

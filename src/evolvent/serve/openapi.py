@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 from evolvent.core.errors import BadInput, closest
 from evolvent.memory.effect_report import By
@@ -12,9 +13,6 @@ from evolvent.memory.items import Order
 from evolvent.memory.outcome import SOURCES
 from evolvent.memory.write import POLARITIES
 from evolvent.serve.problems import TYPE, refused
-
-if TYPE_CHECKING:
-    from evolvent.serve.rest import Operation
 
 Schema = dict[str, Any]
 HANDLE = r"^r[0-9]{1,18}\.[a-z2-7]{16}$"
@@ -27,6 +25,18 @@ _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "array": list,
     "null": type(None),
 }
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What can be asked: ``may`` is the permission that it needs, ``status`` that of its answer."""
+
+    name: str
+    method: str
+    path: str
+    may: str
+    about: str
+    status: int = 200
 
 
 def text(about: str, most: int, *, least: int = 1, **more: Any) -> Schema:

@@ -10,9 +10,9 @@ from typing import Any
 from evolvent.core.errors import BadInput
 from evolvent.memory.memory import Memory
 from evolvent.memory.text import clean_text, storable
-from evolvent.serve import openapi
 from evolvent.serve.fence import fenced, notes_of, stripped
 from evolvent.serve.lanes import Lanes
+from evolvent.serve.openapi import Operation, document
 from evolvent.serve.problems import refused
 from evolvent.serve.stores import Cached
 from evolvent.serve.tokens import Token, handle, receipt_of
@@ -63,19 +63,6 @@ class Asked:
 
 
 Verb = Callable[[Threads, Asked], Awaitable[Any]]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One of them: ``may`` is the permission that it needs."""
-
-    name: str
-    method: str
-    path: str
-    may: str
-    verb: Verb
-    about: str
-    status: int = 200
 
 
 def _until(asked: Asked, lane: str) -> float:
@@ -188,16 +175,16 @@ def _memory_id(given: str) -> str:
     return given
 
 
-OPERATIONS = (
-    Operation("recall", "POST", "/v1/recall", "recall", recall, "notes for a task, with a receipt"),
+OPERATIONS: dict[Operation, Verb] = {
+    Operation("recall", "POST", "/v1/recall", "recall", "notes for a task, with a receipt"): recall,
     Operation(
-        "shown", "POST", "/v1/receipts/{receipt}/shown", "recall", shown, "which notes are really in the prompt", 204
-    ),
-    Operation("outcome", "POST", "/v1/outcomes", "outcome", outcome, "what came of it; told again it counts once"),
-    Operation("remember", "POST", "/v1/memories", "remember", remember, "keep a lesson"),
-    Operation("memories", "GET", "/v1/memories", "read", memories, "the memories of the scope, page by page"),
-    Operation("memory", "GET", "/v1/memories/{id}", "read", memory, "one memory"),
-    Operation("explain", "GET", "/v1/explain/{id}", "read", explain, "the ledger of a memory or a receipt"),
-    Operation("lift", "GET", "/v1/lift", "read", lift, "whether the memory helps"),
-)
-DOCUMENT = openapi.document(OPERATIONS)
+        "shown", "POST", "/v1/receipts/{receipt}/shown", "recall", "which notes are really in the prompt", 204
+    ): shown,
+    Operation("outcome", "POST", "/v1/outcomes", "outcome", "what came of it; told again it counts once"): outcome,
+    Operation("remember", "POST", "/v1/memories", "remember", "keep a lesson"): remember,
+    Operation("memories", "GET", "/v1/memories", "read", "the memories of the scope, page by page"): memories,
+    Operation("memory", "GET", "/v1/memories/{id}", "read", "one memory"): memory,
+    Operation("explain", "GET", "/v1/explain/{id}", "read", "the ledger of a memory or a receipt"): explain,
+    Operation("lift", "GET", "/v1/lift", "read", "whether the memory helps"): lift,
+}
+DOCUMENT = document([*OPERATIONS])
