@@ -5,8 +5,9 @@
     python benchmarks/serve_load.py --tenants 50 --requests 100000    # instead: reads across tenants, which must be 0
 
 Both are processes of their own, on this machine's loopback, in one run and one after the other, with the same client
-and the same requests: so many a second, sent when they are due whether or not earlier ones are answered (open loop). A
-latency counts from when the request was due. CPU is that of the server's process. The bare application answers a recall
+and the same requests: so many a second, sent when they are due whether or not earlier ones are answered (open loop). Two
+latencies: of the server, from the header of a request to that of its answer (Server-Timing), and of the client, from
+when the request was due, which also holds the client's own lag. CPU is that of the server's process. The bare application answers a recall
 by reading a row and an outcome by writing one, with SQLite as a memory has it (WAL, synchronous=FULL); it is what HTTP
 and a durable row cost, no memory.
 """
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 
 from evolvent import Memory
 from evolvent.core.jsonfile import write_atomic
@@ -37,7 +39,14 @@ SOURCE, PAGE = HERE / "results" / "serve_load.json", HERE.parent / "docs" / "ser
 MIX = {"outcome": 0.41, "known": 0.38, "explain": 0.12, "new": 0.065, "remember": 0.025}
 """Share of each kind of request; known and new: recalls of a task that was asked before, or never."""
 NEW = {"new": 1.0}
-COLUMNS = ("requests a second", "answered", "refused (503)", "p50 ms", "p99 ms", "CPU ms a request")
+COLUMNS = (
+    "offered a second",
+    "answered",
+    "refused",
+    "server ms, p50 / p99",
+    "client ms, p50 / p99",
+    "CPU ms a request",
+)
 
 
 # ------------------------------------------------------------------------------------------------------- the servers
@@ -61,6 +70,17 @@ def bare(folder: str) -> None:
     ):
         db.execute(statement)
 
+    async def timed(scope: Any, receive: Any, send: Any) -> None:
+        began = time.perf_counter()
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                took = f"total;dur={1e3 * (time.perf_counter() - began):.1f}"
+                message["headers"] = [*message["headers"], (b"server-timing", took.encode())]
+            await send(message)
+
+        await app(scope, receive, sent)
+
     async def write(request: Request) -> JSONResponse:
         row = db.execute("INSERT INTO t(body) VALUES(?) RETURNING id", (json.dumps(await request.json()),)).fetchone()
         return JSONResponse({"receipt": str(row[0]), "id": str(row[0])})
@@ -71,10 +91,11 @@ def bare(folder: str) -> None:
 
     routes = [Route(path, write, methods=["POST"]) for path in ("/v1/outcomes", "/v1/memories")]
     routes += [Route("/v1/recall", read, methods=["POST"]), Route("/v1/explain/{id}", read)]
+    app = Starlette(routes=routes)
     listening, at = listen("127.0.0.1", 0)
     sys.stdout.write(f"bare is served at http://{at}\n")
     sys.stdout.flush()
-    config = uvicorn.Config(Starlette(routes=routes), http="h11", loop="asyncio", access_log=False, log_level="warning")
+    config = uvicorn.Config(timed, http="h11", loop="asyncio", access_log=False, log_level="warning")
     uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -110,6 +131,7 @@ class Load:
         self.receipts: list[str] = []
         self.codes: Counter[int] = Counter()
         self.took: list[float] = []
+        self.served: list[float] = []
 
     async def one(self, number: int, due: float) -> None:
         kind = self.draw.choices([*self.mix], [*self.mix.values()])[0]
@@ -129,6 +151,7 @@ class Load:
         self.codes[answer.status_code] += 1
         if answer.status_code == 200:
             self.took.append(1e3 * (time.perf_counter() - due))
+            self.served.append(float(answer.headers["server-timing"].rpartition("=")[2]))
             if kind in ("known", "new"):
                 self.receipts.append(answer.json()["receipt"])
 
@@ -157,20 +180,23 @@ async def measured(command: list[str], mix: dict[str, float], a: argparse.Namesp
     finally:
         process.terminate()
         process.wait()
-    load.took.sort()
     bad = {str(code): n for code, n in load.codes.items() if code not in (200, 503)}
     assert not bad, bad
-    n = max(1, len(load.took))
     return {
         "rate": a.rate,
         "sent": load.codes.total(),
         "answered": load.codes[200],
         "refused": load.codes[503],
         "a_second": load.codes[200] / took_s,
-        "p50_ms": load.took[n // 2],
-        "p99_ms": load.took[int(0.99 * n)],
+        "server_ms": middle_and_late(load.served),
+        "client_ms": middle_and_late(load.took),
         "cpu_ms": 1e3 * used / load.codes.total(),
     }
+
+
+def middle_and_late(took: list[float]) -> list[float]:
+    """Median and 99th percentile."""
+    return np.quantile(took, [0.5, 0.99]).tolist()
 
 
 def filled_store(path: str, a: argparse.Namespace) -> None:
@@ -185,14 +211,15 @@ def parts(found: dict[str, Any]) -> dict[str, str]:
     lines = [f"| server | {' | '.join(COLUMNS)} |", "|---|" + "---|" * len(COLUMNS)]
     for name, one in found["servers"].items():
         cells = [f"{one['rate']:g}", f"{one['answered']:,}", f"{one['refused']:,}"]
-        cells += [f"{one['p50_ms']:.0f}", f"{one['p99_ms']:.0f}", f"{one['cpu_ms']:.2f}"]
+        cells += [" / ".join(f"{ms:.0f}" for ms in one[of]) for of in ("server_ms", "client_ms")]
+        cells.append(f"{one['cpu_ms']:.2f}")
         lines.append(f"| {name} | {' | '.join(cells)} |")
     commit = found["commit"]
     lines += [
         "",
         f"{found['memories']:,} memories, embedder {found['embedder']}, {found['seconds']:g} s a row, client and "
         f"server on {found['machine']['cores']} shared cores; latencies are those of this machine in this run, to read "
-        f"beside the bare application's. Refused requests are not among the latencies. `{found['command']}`, "
+        f"beside the bare application's; of answered requests alone. `{found['command']}`, "
         f"commit {commit['id'][:10]}{' (with uncommitted changes)' * commit['dirty']}.",
     ]
     return {"load": "\n".join(lines)}

@@ -35,6 +35,7 @@ def ask(server):
 def said(answer, status=200):
     assert answer.status_code == status, answer.text
     assert re.fullmatch("[0-9a-f]{16}", answer.headers["x-request-id"])
+    assert float(answer.headers["server-timing"].removeprefix("total;dur=")) >= 0
     return answer.json() if answer.content else None
 
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -167,7 +168,8 @@ def _guarded(inner: ASGIApp, hosts: Collection[str]) -> ASGIApp:
         if scope["type"] != "http":
             await inner(scope, receive, send)
             return
-        request_id = scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)
+        began, request_id = time.perf_counter(), secrets.token_hex(8)
+        scope.setdefault("state", {})["request_id"] = request_id
         host, origin = _header(scope["headers"], b"host"), _header(scope["headers"], b"origin")
         error = None
         if _name(f"//{host}") not in known:
@@ -182,7 +184,12 @@ def _guarded(inner: ASGIApp, hosts: Collection[str]) -> ASGIApp:
         async def named(message: Any) -> None:
             if message["type"] == "http.response.start":
                 headers = [pair for pair in message["headers"] if pair[0] != b"x-request-id"]
-                message["headers"] = [*headers, (b"x-request-id", request_id.encode())]
+                timing = f"total;dur={1e3 * (time.perf_counter() - began):.1f}"
+                message["headers"] = [
+                    *headers,
+                    (b"x-request-id", request_id.encode()),
+                    (b"server-timing", timing.encode()),
+                ]
             await send(message)
 
         await inner(scope, receive, named)
