@@ -5,11 +5,11 @@
     python benchmarks/serve_load.py --tenants 50 --requests 100000    # instead: reads across tenants, which must be 0
 
 Both are processes of their own, on this machine's loopback, in one run and one after the other, with the same client
-and the same requests: so many a second, sent when they are due whether or not earlier ones are answered (open loop). Two
-latencies: of the server, from the header of a request to that of its answer (Server-Timing), and of the client, from
-when the request was due, which also holds the client's own lag. CPU is that of the server's process. The bare application answers a recall
-by reading a row and an outcome by writing one, with SQLite as a memory has it (WAL, synchronous=FULL); it is what HTTP
-and a durable row cost, no memory.
+and the same requests: so many a second, sent when they are due whether or not earlier ones are answered (open loop).
+Two latencies: of the server, from the header of a request to that of its answer (Server-Timing), and of the client,
+from when the request was due, which also holds the client's own lag. CPU is that of the server's process. The bare
+application answers a recall by reading a row and an outcome by writing one, with SQLite as a memory has it (WAL,
+synchronous=FULL); it is what HTTP and a durable row cost, no memory.
 """
 
 from __future__ import annotations
