@@ -285,10 +285,10 @@ def test_a_page_of_another_origin_gets_nothing(server):
     assert httpx.get(f"{server.address}/v1/memories", headers=headers | {"Origin": server.address}).status_code == 200
 
 
-def test_a_header_that_is_never_finished_ends_the_connection(tmp_path):
+def test_a_header_or_body_that_is_never_finished_ends_the_connection(tmp_path):
     script = (
         "from evolvent.serve import http; from evolvent.cli import main; import sys; http.HEADER_S = 0.3; "
-        "main(['serve', *sys.argv[1:]])"
+        "from evolvent.serve import app; app.BODY_S = 0.3; main(['serve', *sys.argv[1:]])"
     )
     with served(tmp_path) as one:
         one.stop()
@@ -303,6 +303,16 @@ def test_a_header_that_is_never_finished_ends_the_connection(tmp_path):
                 while part := half.recv(65536):  # ends where the other side closes
                     heard += part
                 assert heard.count(b'"status"') == begins.count(ok)
+        head = (
+            f"POST /v1/recall HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {one.token}\r\n"
+            'Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"task":'
+        )
+        with socket.create_connection((host, int(port)), timeout=60) as half:
+            half.sendall(head.encode())
+            heard = b""
+            while part := half.recv(65536):
+                heard += part
+            assert heard.startswith(b"HTTP/1.1 408") and b"too_slow" in heard
         with socket.create_connection((host, int(port)), timeout=60) as whole:
             for _ in range(2):
                 whole.sendall(ok)

@@ -177,9 +177,6 @@ def _guarded(inner: ASGIApp, hosts: Collection[str]) -> ASGIApp:
             error = refused("other_host", "this machine is not served by that name", got=host, do=do)
         elif origin and _name(origin) not in known:
             error = refused("forbidden", "a page of another origin", got=origin, do="ask from a program")
-        if error is not None:
-            await problem(error, request_id)(scope, receive, send)
-            return
 
         async def named(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -192,7 +189,7 @@ def _guarded(inner: ASGIApp, hosts: Collection[str]) -> ASGIApp:
                 ]
             await send(message)
 
-        await inner(scope, receive, named)
+        await (inner if error is None else problem(error, request_id))(scope, receive, named)
 
     return guarded
 

@@ -21,7 +21,6 @@ MOST_NOTE, MOST = 1_200, 4_000
 """Characters of a note, and of all."""
 CUT = " … [cut]"
 
-# (its end could be written with more spaces; what is taken out is what we wrote)
 _TAG = re.compile(r'<(/?)evolvent-notes receipt="([\w.]{1,60})">')
 _NAME = re.compile(r"evolvent[\W_]{0,3}notes", re.IGNORECASE)
 # variation selectors carry hidden text, as characters of the categories below do
