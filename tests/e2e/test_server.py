@@ -357,7 +357,9 @@ def test_a_signal_ends_it_well_and_what_was_said_is_there(tmp_path):
 
 
 def test_one_process_serves_a_store(server):
-    second = subprocess.run(server.command, capture_output=True, text=True)
+    port = server.address.rpartition(":")[2]  # the store is the reason, not the port
+    command = [port if word == "0" else word for word in server.command]
+    second = subprocess.run(command, capture_output=True, text=True)
     assert second.returncode == 2 and "served already" in second.stderr and server.address in second.stderr
 
 

@@ -60,9 +60,9 @@ def serve(
         raise BadInput("whoever reaches this address could do everything", got=host, where=_WHERE, do=do)
     store = _path(store)
     kept = Tokens(_file(store, tokens))
-    listening, at = listen(host, port)
-    address = f"http://{at}"
-    with listening, http.alone(store, address):
+    with http.alone(store) as tell:
+        listening, at = listen(host, port)
+        tell(address := f"http://{at}")
         threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key)
         with Live(plain=True) as live:
             if auth and not kept.named:

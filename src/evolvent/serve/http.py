@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +71,7 @@ class Deadlined(H11Protocol):
         super().connection_lost(exc)
 
     def _begin(self) -> None:
+        self._end()
         self._deadline = self.loop.call_later(HEADER_S, self.transport.close)
 
     def _end(self) -> None:
@@ -81,14 +81,14 @@ class Deadlined(H11Protocol):
 
 
 @contextmanager
-def alone(store: str, address: str) -> Iterator[None]:
-    """Hold the store for this process; a file beside it says where it is served.
+def alone(store: str) -> Iterator[Callable[[str], None]]:
+    """Hold the store for this process; a file beside it says where it is served, once that is told.
 
     Raises:
         BadInput: another process serves it.
     """
     if "://" in store:  # a server's advisory lock orders writers
-        yield
+        yield lambda _: None
         return
     path = Path(f"{store}.serving")
     with open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+", encoding="utf-8") as file:
@@ -102,11 +102,14 @@ def alone(store: str, address: str) -> Iterator[None]:
             got = file.read() or "a process that is starting"
             do = "use that one, or stop it first"
             raise BadInput("the store is served already", got=got, where=str(path), do=do, code="served") from error
+
+        def tell(address: str) -> None:
+            file.write(f"{address} (process {os.getpid()})")
+            file.flush()
+
         file.truncate()
-        json.dump({"pid": os.getpid(), "address": address}, file)
-        file.flush()
         try:
-            yield
+            yield tell
         finally:
             file.truncate(0)
 
