@@ -42,7 +42,7 @@ PARTS = Choice(
     "a workflow of several agents, prompts, tools or models that runs, and its bill",
     "nothing: what each part earns and costs, by running the workflow with each part weak and strong",
     "python examples/worth.py",
-    "serve",
+    "openai",
     "seconds with the scripted model",
     "no",
     "in words which part to keep and which to leave out, with intervals; the best configuration is tried on tasks that "

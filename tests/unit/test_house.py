@@ -31,7 +31,7 @@ def _readme():
 def test_the_readme_has_one_test_command_and_ci_runs_it():
     assert (
         readme_command.test_command(_readme())
-        == "pip install -c constraints.txt -e '.[llama,envs,serve,dev]' && pytest -n 2"
+        == "pip install -c constraints.txt -e '.[llama,envs,openai,dev]' && pytest -n 2"
     )
     assert "readme_command.py README.md" in (ROOT / ".ci/run").read_text()
 
@@ -90,7 +90,7 @@ def test_constraints_pin_every_direct_dependency():
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     pinned = {line.split("==")[0].lower().replace("_", "-") for line in lines}
     extras = project["optional-dependencies"]
-    wanted = [r for name in ("memory", "llama", "torch", "envs", "serve", "dev") for r in extras[name]]
+    wanted = [r for name in ("memory", "llama", "torch", "envs", "openai", "server", "dev") for r in extras[name]]
     for requirement in [*project["dependencies"], *wanted]:
         if requirement.startswith("evolvent["):  # an extra that includes another one
             continue

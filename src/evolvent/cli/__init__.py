@@ -42,6 +42,8 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent export {{jsonl,trl,tinker,verifiers,atif}} DIR --rule NAME --out FILE   decisions with credit, for others
   evolvent export merged DIR --out DIR          the trained model for transformers and vLLM; --gguf for llama.cpp
+  evolvent serve STORE                          a memory over HTTP: recall, outcomes, lessons; docs/server.md
+  evolvent tokens {{new,list,revoke}} STORE       who may use it, in which scopes
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
 
 Start with `evolvent demo`. `evolvent run ALGO --help` shows the settings of an algorithm, `--help-all` every one.
@@ -61,6 +63,8 @@ _COMMANDS = {
     "memory": "evolvent.cli.memory.command",
     "export": "evolvent.cli.export",
     "teams": "evolvent.cli.teams",
+    "serve": "evolvent.cli.serve",
+    "tokens": "evolvent.cli.serve",
     "sandbox": "evolvent.cli.sandbox",
 }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from evolvent.cli.listening import listen
 from evolvent.core import outside
 from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, optional
@@ -112,13 +112,13 @@ def serve(
                     sys.stdout.reconfigure(line_buffering=True)  # what the function prints leaves while it is diverted
                 served.run("stdio")
                 return
-            listening, at = _listening(host, port)
+            listening, at = listen(host, port)
             app = served.streamable_http_app(stateless_http=True, host=host)
             address = f"mcp:http://{at}/mcp"
         else:
             from evolvent.teams import over_a2a
 
-            listening, at = _listening(host, port or 0)
+            listening, at = listen(host, port or 0)
             asked = Function(over_a2a.typed(function), timeout_s)
             app = over_a2a.app(asked, f"http://{at}/", [*_LOOPBACK, host], name, about)
             address = f"a2a:http://{at}"
@@ -150,17 +150,6 @@ def _function(text: str, model: str, stack: contextlib.ExitStack) -> tuple[Any, 
     loaded = stack.enter_context(contextlib.closing(models.load(model)))
     about = f"Answers a task: {getattr(found, 'profile', '') or ', '.join(getattr(found, 'names', ()))}".strip()
     return asking(found, *answering(loaded, 0.0)), name, about
-
-
-def _listening(host: str, port: int) -> tuple[socket.socket, str]:
-    """A socket, and what stands for it in an address."""
-    try:
-        listening = socket.create_server((host, port))
-    except OSError as error:
-        do = "take another --port, or 0 for any that is free"
-        raise BadInput("nothing can be served here", got=error.strerror, where=f"{host}:{port}", do=do) from error
-    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each answer would wait 40 ms for an ACK
-    return listening, f"{host}:{listening.getsockname()[1]}"
 
 
 def _main(arguments: Sequence[str]) -> None:

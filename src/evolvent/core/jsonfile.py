@@ -79,11 +79,14 @@ def check_target(path: Path | None, where: str) -> None:
         raise BadInput(what, got=str(path), expected="a file in a folder that is there", where=where)
 
 
-def write_atomic(path: Path, content: str | bytes | Iterable[str]) -> None:
-    """Replace ``path`` by a file with ``content``, or its parts: temporary file, fsync, rename, fsync of the folder."""
+def write_atomic(path: Path, content: str | bytes | Iterable[str], *, mode: int = 0o666) -> None:
+    """Replace ``path`` by a file with ``content``, or its parts: temporary file, fsync, rename, fsync of the folder.
+
+    ``mode``: who may read and write it, less what the process allows nobody.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
+        with open(temporary, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             for part in [content] if isinstance(content, str | bytes) else content:
                 file.write(part.encode("utf-8", LONE_SURROGATES) if isinstance(part, str) else part)
             file.flush()

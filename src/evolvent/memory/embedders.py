@@ -222,7 +222,7 @@ class Endpoint(Function):
         try:
             import openai
         except ImportError as error:
-            raise missing_extra("openai", "serve", self.id) from error
+            raise missing_extra("openai", "openai", self.id) from error
         if self._client is None:
             key = os.environ.get("OPENAI_API_KEY", "none")
             self._client = openai.OpenAI(

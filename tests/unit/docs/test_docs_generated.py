@@ -22,6 +22,15 @@ def test_the_speed_page_is_that_of_its_result_file():
     assert written == module.page(json.loads(module.SOURCE.read_text("utf-8")))
 
 
+def test_the_table_of_the_served_memory_is_that_of_its_result_file():
+    module = importlib.import_module("serve_load")
+    written = module.PAGE.read_text("utf-8")
+    found = module.parts(json.loads(module.SOURCE.read_text("utf-8")))
+    assert written == importlib.import_module("algo_pages").filled(written, found), (
+        "run benchmarks/serve_load.py --page"
+    )
+
+
 def test_the_pages_of_searches_are_those_of_their_result_files():
     deep, learned = (importlib.import_module(name) for name in ("search_deep_page", "search_learning_page"))
     found = (json.loads(path.read_text("utf-8")) for path in (deep.NOISY, deep.DEPTH, deep.CHORES))

@@ -225,7 +225,7 @@ def test_a_judge_pays_where_nobody_said_what_is_right(folder, tmp_path):
 
 
 def test_a_chat_endpoint_gets_messages_and_tools_and_its_calls_are_the_answer(folder):
-    pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
     def dotted(tools):
         return [{**one, "name": f"my.{one['name']}"} for one in tools]

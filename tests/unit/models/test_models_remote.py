@@ -14,7 +14,7 @@ from evolvent.models import weights
 from evolvent.models.served.remote import Remote
 from evolvent.testing.model import PROMPT, check_model
 
-pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from evolvent.play.renderers import Text
 from evolvent.play.settings import AttemptSettings
 from evolvent.testing.chat import Call, ChatServer
 
-pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
 TOOL = {
     "type": "function",

@@ -32,7 +32,7 @@ def server():
 
 @pytest.fixture
 def openai(server):
-    openai = pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+    openai = pytest.importorskip("openai", reason="the extra 'openai' is not installed")
     return evolvent.spend(openai.OpenAI(base_url=server.base_url, api_key="x"))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from evolvent.testing.chat import Call, ChatServer, said
 
-openai = pytest.importorskip("openai", reason="the extra 'serve' is not installed")
+openai = pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
 
 def client(server, **settings):

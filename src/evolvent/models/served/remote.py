@@ -51,7 +51,7 @@ class Remote:
                 where="Remote",
                 do=f"put the key into ${KEY_VARIABLES[0]}",
             )
-        openai = optional("openai", "serve", "models.remote")
+        openai = optional("openai", "openai", "models.remote")
         self.name, self.model, self.base_url = model, model, base_url
         self.identity = f"remote:{model}@{base_url}"
         self.counters = Counters()
