@@ -67,7 +67,7 @@ def ordered(needs: Shape) -> list[str]:
     try:
         order = list(TopologicalSorter(needs).static_order())
     except CycleError as error:
-        cycle = " -> ".join(map(str, reversed(error.args[1])))
+        cycle = " needs ".join(map(str, reversed(error.args[1])))
         raise BadInput(
             "a plan has a cycle", got=cycle, expected="no node that waits for itself", where="plan"
         ) from None

@@ -133,8 +133,10 @@ def _number(name: str, outcome_T: np.ndarray) -> dict[str, Any]:
 
 # ------------------------------------------------------------------------------------------------ in words
 def _closed(found: Sequence[Result], k: int, n: int) -> list[str]:
+    if not found:
+        return []
     off = [abs(one.off) for one in found]
-    return off and [
+    return [
         f"Crashes and hangs: delivered as (1 - r^k)^n says, k = {k}, n = {n}, within two standard errors in "
         f"{sum(one <= 2.0 for one in off)} of {len(off)} cells; the farthest is {max(off):.1f} off."
     ]
@@ -157,7 +159,8 @@ def _washed(found: Sequence[Result]) -> list[str]:
     share = {arm: sum(one["agent"] in washer for one in of) / max(len(of), 1) for arm, of in clients.items()}
     return [
         f"{name}, the worst, sells to its own owner before {found[0].cell.rate:.0%} of tasks: it gets "
-        f"{share['market']:.0%} of the client's leases where that does not count, {share['unguarded']:.0%} where it does."
+        f"{share['market']:.0%} of the client's leases where that counts for nothing, {share['unguarded']:.0%} where it "
+        "counts."
         for name in washer
     ]
 
