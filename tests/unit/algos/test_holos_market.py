@@ -200,8 +200,20 @@ def test_success_is_on_the_closed_form_with_processes_that_are_killed(tmp_path, 
 
 
 def test_the_closed_form_is_that_of_the_table():
-    assert [round(closed_form(r, 1, 4), 4) for r in (0.1, 0.3, 0.5, 0.7, 0.9)] == [0.6561, 0.2401, 0.0625, 0.0081, 0.0001]
-    assert [round(closed_form(r, 3, 4), 4) for r in (0.1, 0.3, 0.5, 0.7, 0.9)] == [0.996, 0.8963, 0.5862, 0.1863, 0.0054]
+    assert [round(closed_form(r, 1, 4), 4) for r in (0.1, 0.3, 0.5, 0.7, 0.9)] == [
+        0.6561,
+        0.2401,
+        0.0625,
+        0.0081,
+        0.0001,
+    ]
+    assert [round(closed_form(r, 3, 4), 4) for r in (0.1, 0.3, 0.5, 0.7, 0.9)] == [
+        0.996,
+        0.8963,
+        0.5862,
+        0.1863,
+        0.0054,
+    ]
 
 
 def test_an_agent_that_never_answers_costs_its_lease_and_the_next_one_serves(tmp_path):

@@ -1,4 +1,4 @@
-"""Holos: a market of agents that fail. Parts of a task are leased to ranked agents, who are paid for what they bring.
+"""Holos: a market of agents that fail: ranked by what they did before, leased parts of tasks, paid for what they bring.
 
 Paper: Holos: A Web-Scale LLM-Based Multi-Agent System for the Agentic Web (arXiv 2604.02334). Neither its code nor its
 rules are public: what follows is our reconstruction of what is told of it.

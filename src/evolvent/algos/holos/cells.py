@@ -22,8 +22,8 @@ from evolvent.core.seeding import rng, seed_tree
 from evolvent.runs.memory.attempt import Agent
 
 FAILURES = ("crash", "hang", "lie", "caught", "late", "wash")
-"""As of ``worker``; *caught*: lies where every answer is checked before it is accepted; *wash*: the owner of the worst
-agent buys from it before a task, and finds it perfect."""
+"""As of ``worker``; *caught*: lies where every answer is checked before it is accepted; *wash*: before each task the
+owner of the worst agent buys a share r of the parts from it, as far as it is able, and finds them perfect."""
 PRICE, STAKE, PENALTY, MONEY, BONUS = 100, 10_000, 1, 10_000_000, 100_000
 """Of a part, of an agent, of a lease that brought nothing, of whoever buys, of all agents at the end."""
 
@@ -170,13 +170,11 @@ def opened(
 
 def served(cell: Cell, config: Any, made: Made, market: Market, number: int) -> dict[str, Any]:
     """A task of a cell, the same ones in each: a line of the log."""
-    draw = rng(config.seed, "task", number)
-    at = draw.choice(len(made.questions), len(made.needs), replace=False)
+    at = rng(config.seed, "task", number).choice(len(made.questions), len(made.needs), replace=False)
     questions = [made.questions[i] for i in at]
     nodes = plans.plan(made.needs, questions, made.vocabulary, PRICE, PRICE * len(questions))
-    bought = list[dict[str, Any]]()
-    if cell.failure == "wash" and draw.random() < cell.rate:
-        bought = market.trade(f"wash{number}", nodes)
+    washed = nodes[: round(cell.rate * len(nodes))] if cell.failure == "wash" else []
+    bought = market.trade(f"wash{number}", washed)
     row = market.serve(f"task{number}", nodes)
     return {**row, "leases": bought + row["leases"], "cell": list(cell), "kinds": {n.id: n.question.id for n in nodes}}
 

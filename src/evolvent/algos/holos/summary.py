@@ -110,7 +110,9 @@ def _result(
         for row in log
     ]
     accounts = Accounts(folder.path / "accounts" / f"{cell.name}.db")
-    paid = accounts.entries(f"mint:{USER}")[USER] - accounts.balance(USER)
+    # the bonus was split already where a run goes on that was stopped right before its end
+    bonus = accounts.entries("share:bonus").get(USER, 0)
+    paid = accounts.entries(f"mint:{USER}")[USER] + bonus - accounts.balance(USER)
     accounts.close()
     return Result(
         cell,
@@ -158,9 +160,9 @@ def _washed(found: Sequence[Result]) -> list[str]:
     clients = {one.cell.arm: [lease for lease in one.leases if not lease["own"]] for one in found}
     share = {arm: sum(one["agent"] in washer for one in of) / max(len(of), 1) for arm, of in clients.items()}
     return [
-        f"{name}, the worst, sells to its own owner before {found[0].cell.rate:.0%} of tasks: it gets "
-        f"{share['market']:.0%} of the client's leases where that counts for nothing, {share['unguarded']:.0%} where it "
-        "counts."
+        f"{name}, the worst, sells {found[0].cell.rate:.0%} of the parts of each task to its own owner, too: it gets "
+        f"{share['market']:.0%} of the client's leases where that does not count, and {share['unguarded']:.0%} where "
+        "it does."
         for name in washer
     ]
 
