@@ -2,7 +2,7 @@
 
     nice python benchmarks/holos.py [--seeds 0 1 2] [--newcomers 0 1 2 3 4]
 
-A seed is a run of ``evolvent run holos``: six agents answer 18 questions of six kinds to an analyst once (the only work
+A seed is a run of ``evolvent run holos``: six agents answer 12 questions of six kinds to an analyst once (the only work
 of the model); then tasks of four questions are served by processes that crash, hang, lie, come late and trade with
 their owners, at r = 0, .1, …, 1. Its folder stays under ``--runs``, and a seed that was stopped goes on. A newcomer is
 a sixth agent, as good as the others, that comes when five have served 200 parts; its share of the next 200 is measured.
@@ -32,7 +32,13 @@ from evolvent.core.protocols import Task
 from evolvent.formulas.statistics import wilson
 
 OUT = Path(__file__).parent / "results" / "holos.json"
-SETTINGS = {"questions": 18, "tasks": 40, "active": 6, "rates": tuple(round(0.1 * i, 1) for i in range(11))}
+SETTINGS = {
+    "questions": 12,
+    "tasks": 40,
+    "active": 6,
+    "lease_s": 0.25,
+    "rates": tuple(round(0.1 * i, 1) for i in range(11)),
+}
 PARTS = 200  # served before a newcomer comes, and after
 
 

@@ -24,7 +24,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from evolvent.algos.holos.cells import FAILURES, Judge, Made, answers_of, cells, made, opened, served
+from evolvent.algos.holos.cells import FAILURES, Judge, Made, all_cells, answers_of, made, opened, served
 from evolvent.algos.holos.summary import summarise
 from evolvent.core.config import at_least
 from evolvent.core.errors import BadInput, closest
@@ -89,7 +89,7 @@ class Config:
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Let every agent answer, serve tasks in every cell, and return the summary that stands in ``summary.json``."""
     _check(config)
-    every = cells(config.failures, config.rates)
+    every = all_cells(config.failures, config.rates)
     with ExitStack() as stack:
         prepare = started(config, folder, live, lambda env: _made(config, env, live), writes="nobody answers")
         worlds, model, have = stack.enter_context(prepare)

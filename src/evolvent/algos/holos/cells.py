@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +41,7 @@ class Cell(NamedTuple):
         return f"{self.arm}-{self.failure}-{self.rate:g}"
 
 
-def cells(failures: Sequence[str], rates: Sequence[float]) -> list[Cell]:
+def all_cells(failures: Sequence[str], rates: Sequence[float]) -> list[Cell]:
     """The market at every failure and rate, other arms at the first failure, washing with and without the guard."""
     found = [Cell("market", failure, rate) for failure in failures for rate in rates]
     others: list[Arm] = ["unlearned", "random", "single"]
@@ -123,7 +123,7 @@ class Judge:
 @contextmanager
 def opened(
     cell: Cell, config: Any, folder: Path, made: Made, answers: Sequence[Mapping[str, Any]], judge: Judge
-) -> Any:
+) -> Iterator[Market]:
     """The market of a cell, with its accounts in the run folder, and processes that start when they are needed."""
     (folder / "accounts").mkdir(exist_ok=True)
     files = {one.id: folder / "agents" / f"{one.id}.json" for one in made.agents}

@@ -30,7 +30,8 @@ FEATURES = ("similarity", "quality", "reliability", "price", "bonus")
 HAND_F = np.array([1.0, 4.0, 1.0, 1.0, 0.5])
 """Weights before anything is learned."""
 TEMPERATURE, PRIOR_N0 = 0.25, 2.0
-EVERY, NEWEST, CLIP, DECAY = 50, 300, 25.0, 0.3
+EVERY, NEWEST, CLIP, PULL = 50, 300, 25.0, 0.03
+"""Leases between two fits, and in one; the most that a pair weighs; how weights are held near those by hand."""
 USER = "user:client"
 Arm = Literal["market", "unlearned", "random", "single", "unguarded"]
 """``unlearned``: weights by hand, nothing remembered; ``random``: any agent; ``single``: one agent alone;
@@ -102,7 +103,7 @@ def fit(log: Sequence[tuple[str, np.ndarray, float, float]]) -> np.ndarray:
     diff_PF[:, -1], weights = 0.0, HAND_F.copy()  # how much is explored is not learned
     for _ in range(100):
         slope_P = weight_P / (1.0 + np.exp(np.clip(diff_PF @ weights, -30.0, 30.0)))
-        weights += slope_P @ diff_PF / weight_P.sum() - DECAY * 0.1 * (weights - HAND_F)
+        weights += slope_P @ diff_PF / weight_P.sum() - PULL * (weights - HAND_F)
     return weights
 
 

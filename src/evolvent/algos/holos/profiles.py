@@ -99,8 +99,9 @@ def answered(
     """
     with closing(Memory(path, policy="rag", embedder=embedder, reward_range=env.reward_range, sync="normal")) as memory:
         if not memory.count():
-            for key, body in lessons:
-                memory.remember(key, body, source="reviewer")
+            with memory.transaction():  # all of them, or none where it is killed
+                for key, body in lessons:
+                    memory.remember(key, body, source="reviewer")
         found = attempt(env, task, agent, memory, seed=task.seed, learn=False)
     if found.error is not None:
         raise BadInput("a question could not be asked", got=str(found.error), where=f"task {task.id}") from found.error

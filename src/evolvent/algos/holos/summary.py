@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.algos.holos.accounts import Accounts
-from evolvent.algos.holos.cells import BONUS, Cell, Made, cells, worth
+from evolvent.algos.holos.cells import BONUS, Cell, Made, all_cells, worth
 from evolvent.algos.holos.market import USER
 from evolvent.core.folder import RunFolder
 from evolvent.formulas.statistics import student_interval, wilson
@@ -75,26 +75,27 @@ def summarise(folder: RunFolder, made: Made, config: Any) -> dict[str, Any]:
     said = {(row["asked"], name): one["answer"] for row in answers for name, one in row["said"].items()}
     found = [
         _result(folder, cell, log[i * config.tasks : (i + 1) * config.tasks], said, (k, n))
-        for i, cell in enumerate(cells(config.failures, config.rates))
+        for i, cell in enumerate(all_cells(config.failures, config.rates))
     ]
     first = config.failures[0], min(config.rates)
     market, single = (next(x for x in found if x.cell == (arm, *first)) for arm in ("market", "single"))
-    value, r = _value(folder, answers, made, market.cell), f"r = {first[1]:g}"
-    value_, low, high = (100.0 * one for one in gain(market.right_T, single.right_T))
+    value, r, middle = _value(folder, answers, made, market.cell), f"r = {first[1]:g}", _middle(config.rates)
+    more, low, high = (100.0 * one for one in gain(market.right_T, single.right_T))
+    short = [one.line for one in found if one.cell.failure == first[0] and one.cell.rate in (first[1], middle)]
     return {
         "score": _number(f"market, all parts right, {r}", market.right_T),
         "baseline": _number(f"best single agent (found on these questions), {r}", single.right_T),
         "words": [
             f"All {n} parts right at {r}: market {market.right_T.mean():.0%}, best single agent "
-            f"{single.right_T.mean():.0%}; difference {value_:+.0f} points [{low:+.0f}, {high:+.0f}].",
+            f"{single.right_T.mean():.0%}; difference {more:+.0f} points [{low:+.0f}, {high:+.0f}].",
             *_closed([one for one in found if one.cell.arm == "market" and one.expected is not None], k, n),
-            *_others([one for one in found if one.expected is None], sorted(config.rates)[len(config.rates) // 2]),
+            *_others([one for one in found if one.expected is None and one.cell.failure != "wash"], middle),
             *_washed([one for one in found if one.cell[1:] == ("wash", max(config.rates))]),
             "Worth (Shapley, points of the questions that an able agent gets right): "
             + ", ".join(f"{row['agent']} {100 * row['worth'][0]:.0f}" for row in value)
             + f"; earned at {r}: {', '.join(str(row['income']) for row in value)}.",
         ],
-        "table": {"columns": COLUMNS, "rows": [one.line for one in found if one.cell.failure == first[0]]},
+        "table": {"columns": COLUMNS, "rows": short},
         "cells": {"columns": COLUMNS, "rows": [one.line for one in found]},
         "pictures": _pictures(found, first[0], k, n),
         "agents": value,
@@ -139,7 +140,7 @@ def _closed(found: Sequence[Result], k: int, n: int) -> list[str]:
         return []
     off = [abs(one.off) for one in found]
     return [
-        f"Crashes and hangs: delivered as (1 - r^k)^n says, k = {k}, n = {n}, within two standard errors in "
+        f"Crashes and hangs against (1 - r^k)^n, k = {k}, n = {n}: within two standard errors in "
         f"{sum(one <= 2.0 for one in off)} of {len(off)} cells; the farthest is {max(off):.1f} off."
     ]
 
@@ -147,11 +148,14 @@ def _closed(found: Sequence[Result], k: int, n: int) -> list[str]:
 def _others(found: Sequence[Result], rate: float) -> list[str]:
     market = [one for one in found if one.cell.arm == "market" and one.cell.rate == rate]
     shown = [f"{one.cell.failure} {one.delivered_T.mean():.0%} / {one.right_T.mean():.0%}" for one in market]
-    twice = sum(one.twice for one in found)
-    return shown and [
-        f"Delivered / right at r = {rate:g}: {', '.join(shown)}.",
-        f"Answers that came to what was closed already: {twice}; none was paid a second time.",
-    ]
+    words = [f"Delivered / right at r = {rate:g}: {', '.join(shown)}."] if shown else []
+    if twice := sum(one.twice for one in found):
+        words.append(f"{twice} answers came to parts that were closed already; none was paid.")
+    return words
+
+
+def _middle(rates: Sequence[float]) -> float:
+    return sorted(rates)[len(rates) // 2]
 
 
 def _washed(found: Sequence[Result]) -> list[str]:
@@ -193,7 +197,8 @@ def _value(folder: RunFolder, answers: Sequence[Mapping[str, Any]], made: Made, 
 # ------------------------------------------------------------------------------------------------ pictures
 def _pictures(found: Sequence[Result], failure: str, k: int, n: int) -> list[dict[str, Any]]:
     """Delivered by failure beside the closed form; right by arm."""
-    market = [(one.cell.failure, one.cell.rate, one.delivered_T) for one in found if one.cell.arm == "market"]
+    shown = [one for one in found if one.cell.failure != "wash"]  # in which nobody fails
+    market = [(one.cell.failure, one.cell.rate, one.delivered_T) for one in shown if one.cell.arm == "market"]
     arms = [(one.name, one.cell.rate, one.right_T) for one in found if one.cell.failure == failure]
     x = np.linspace(0.0, 1.0, 41)
     form = {"name": "(1 - r^k)^n", "x": x.tolist(), "y": [closed_form(r, k, n) for r in x], "style": 5, "mark": "line"}
