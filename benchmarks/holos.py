@@ -34,7 +34,7 @@ from evolvent.formulas.statistics import wilson
 OUT = Path(__file__).parent / "results" / "holos.json"
 SETTINGS = {
     "questions": 12,
-    "tasks": 40,
+    "tasks": 30,
     "active": 6,
     "lease_s": 0.25,
     "rates": tuple(round(0.1 * i, 1) for i in range(11)),

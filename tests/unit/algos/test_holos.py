@@ -90,7 +90,7 @@ def test_settings_that_cannot_be(tmp_path, settings, said):
 
 
 def test_the_log_says_who_was_asked_and_with_which_chance(tmp_path):
-    found = served(tmp_path / "run", tasks=3, failures=("crash",), rates=(0.0,))
+    found = served(tmp_path / "run", tasks=3, failures=("crash",), rates=(0.0,), plan="fan")
     rows = [json.loads(line) for line in (found.folder / "metrics.jsonl").read_text().splitlines()]
     (lease, *_) = rows[12]["leases"]
     assert rows[12]["cell"] == ["market", "crash", 0.0] and 0 < lease["p"] <= 1 and len(lease["x"]) == 5

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -262,12 +263,9 @@ def shares(rows, names=SIX):
 
 def test_the_better_agent_is_learned_and_a_newcomer_as_good_gets_a_fair_share(tmp_path):
     with market(tmp_path, quality=dict.fromkeys(SIX, 1.0) | {"agent1": 0.0}) as made:
-        everyone = made.profiles
-        made.profiles = everyone[:5]
-        before = shares([made.serve(f"t{i}", chain(2)) for i in range(150)])
+        five = replace(made, profiles=made.profiles[:5])
+        before = shares([five.serve(f"t{i}", chain(2)) for i in range(150)])
         assert before["agent1"] < 0.12 and before["agent5"] == 0
-        made.profiles = everyone
-        del made.__dict__["_by_id"]
         after = shares([made.serve(f"u{i}", chain(2)) for i in range(150)])
         assert after["agent5"] >= 0.1
 

@@ -22,7 +22,7 @@ from evolvent.core.seeding import rng, seed_tree
 from evolvent.runs.memory.attempt import Agent
 
 FAILURES = ("crash", "hang", "lie", "caught", "late", "wash")
-"""As of ``worker``; *caught*: lies where every answer is checked before it is accepted; *wash*: before each task the
+"""As of ``worker``; *caught*: lies where what is not right is not accepted; *wash*: before each task the
 owner of the worst agent buys a share r of the parts from it, as far as it is able, and finds them perfect."""
 PRICE, STAKE, PENALTY, MONEY, BONUS = 100, 10_000, 1, 10_000_000, 100_000
 """Of a part, of an agent, of a lease that brought nothing, of whoever buys, of all agents at the end."""
@@ -105,18 +105,17 @@ def answers_of(question: Task, folder: Path, env: Env, agent: Agent, made: Made,
 
 @dataclass
 class Judge:
-    """Whether an answer is accepted at once (its query runs), and its quality as the environment finds it."""
+    """The quality of answers as the environment finds it, each found once."""
 
     env: Env
-    known: dict[tuple[str, str], tuple[bool, float]] = field(default_factory=dict[tuple[str, str], tuple[bool, float]])
+    known: dict[tuple[str, str], float] = field(default_factory=dict[tuple[str, str], float])
 
-    def __call__(self, question: Task, answer: str) -> tuple[bool, float]:
-        """Each answer is judged once."""
+    def __call__(self, question: Task, answer: str) -> float:
+        """1 where it is right, else 0."""
         key = (question.id, answer)
         if key not in self.known:
             self.env.reset(question, question.seed)
-            turn = self.env.step(answer)
-            self.known[key] = bool(answer) and not turn.info.get("error"), float(turn.success)
+            self.known[key] = float(self.env.step(answer).success)
         return self.known[key]
 
 
@@ -143,8 +142,8 @@ def opened(
     right = {one.id: sum(row["said"][one.id]["right"] for row in answers) for one in made.agents}
 
     def judged(node: plans.Node, said: Said) -> tuple[bool, float]:
-        runs, quality = judge(node.question, said.answer)
-        return (quality == 1.0 if cell.failure == "caught" else runs), quality
+        quality = judge(node.question, said.answer)
+        return cell.failure != "caught" or quality == 1.0, quality
 
     market = Market(
         made.agents,

@@ -173,7 +173,7 @@ class Market:
     def _node(self, job: str, node: Node, payer: str, *, owner: str, only: str = "") -> tuple[Said, float] | None:
         """Lease a node to one candidate after another; what was accepted first, with its quality."""
         self.accounts.reserve(job, payer, cost(node.budget))
-        left = [one for one in self._candidates(node.capability) if only in ("", one.id)]
+        left = [one for one in self._candidates(node) if only in ("", one.id)]
         for attempt in range(1 if only else self.attempts):
             if not left:
                 break
@@ -219,11 +219,13 @@ class Market:
     def _by_id(self) -> dict[str, Profile]:
         return {one.id: one for one in self.profiles}
 
-    def _candidates(self, capability: str) -> list[Profile]:
-        healthy = [one for one in self.profiles if self.accounts.balance(f"stake:{one.id}") >= self.penalty]
+    def _candidates(self, node: Node) -> list[Profile]:
+        """Agents that are able, have something at stake, and are not too dear."""
+        there = [one for one in self.profiles if self.accounts.balance(f"stake:{one.id}") >= self.penalty]
+        healthy = [one for one in there if one.price <= node.budget]
         if self.arm == "single":
             return [one for one in healthy if one.id == self.single]
-        return healthy if self.arm == "random" else [one for one in healthy if capability in one.skills]
+        return healthy if self.arm == "random" else [one for one in healthy if node.capability in one.skills]
 
     def _log(self, row: dict[str, Any]) -> None:
         self._rows.append(row)
