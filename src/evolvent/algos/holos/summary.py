@@ -209,11 +209,13 @@ def _pictures(found: Sequence[Result], failure: str, k: int, n: int) -> list[dic
 
 
 def _lines(found: Sequence[tuple[str, float, np.ndarray]]) -> list[dict[str, Any]]:
-    by = {name: sorted((r, float(y_T.mean())) for who, r, y_T in found if who == name) for name, _, _ in found}
-    return [
-        {"name": name, "x": [r for r, _ in line], "y": [y for _, y in line], "style": i}
-        for i, (name, line) in enumerate(by.items())
-    ]
+    lines = list[dict[str, Any]]()
+    for name in dict.fromkeys(who for who, _, _ in found):
+        mine = sorted((r, y_T.sum(), len(y_T)) for who, r, y_T in found if who == name)
+        x, n, y = [r for r, _, _ in mine], [n for _, _, n in mine], [float(won / n) for _, won, n in mine]
+        lo, hi = zip(*(wilson(won, n) for _, won, n in mine), strict=True)
+        lines.append({"name": name, "x": x, "y": y, "lo": lo, "hi": hi, "n": n, "style": len(lines)})
+    return lines
 
 
 def _curve(title: str, lines: list[dict[str, Any]], y_label: str) -> dict[str, Any]:
