@@ -12,6 +12,7 @@ from pathlib import Path
 import agent_scaling
 import bfcl_frozen
 import hammer
+import holos
 import language_tables
 import p3
 import parl_mt
@@ -51,7 +52,7 @@ ELSEWHERE = {
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
-MEASURED = {"agent_scaling": agent_scaling, "hammer": hammer, "p3": p3, "parl_mt": parl_mt}
+MEASURED = {"agent_scaling": agent_scaling, "hammer": hammer, "holos": holos, "p3": p3, "parl_mt": parl_mt}
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 SEARCH, FUNCTIONS = PAGES.parent / "search.md", PAGES.parent / "functions.md"

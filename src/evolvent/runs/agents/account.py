@@ -18,7 +18,7 @@ def account(folder: RunFolder) -> Page:
     Of the summary are read ``score`` and ``baseline``, ``words``, two tables of ``columns`` and ``rows``, of which
     ``table`` is short and ``cells`` has everything, and ``pictures``, the fields of ``evaluate.blocks.Curve``.
     """
-    rows, manifest = folder.read_metrics(), folder.manifest()
+    rows, manifest = [row for row in folder.read_metrics() if "task" in row], folder.manifest()
     summary: dict[str, Any] = folder.summary() if folder.finished else {}
     score, baseline = (_number(summary.get(name)) for name in ("score", "baseline"))
     body: list[Block] = [Headline(tuple(one for one in (score, baseline) if one))] if score else []

@@ -27,5 +27,16 @@ KIND = Kind(
             "16 alike, by vote, 51 % right, one of them 56 %; two that differ, pooled, 100 %, as the best single one",
             "channels.md",
         ),
+        Choice(
+            "several agents that crash, hang and answer wrong, and work that must be done all the same",
+            "whom to ask, from what came of it: a market with leases, accounts in whole units, pay by measured worth",
+            "evolvent run holos",
+            "llama",
+            "not measured yet",
+            "no",
+            "crashes and hangs cost what the closed form says; what is right beside the best single agent",
+            "algos/holos.md",
+            ("holos",),
+        ),
     ),
 )
