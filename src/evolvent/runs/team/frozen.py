@@ -17,8 +17,8 @@ from evolvent.runs.sources import pinned
 from evolvent.runs.team.config import TeamConfig
 
 if TYPE_CHECKING:
-    from evolvent.runs.team.player import Act
-    from evolvent.runs.team.views import Views
+    from evolvent.learn.team.player import Act
+    from evolvent.learn.team.views import Views
 
     Build = Callable[[Any, Views], tuple[Act, Mapping[str, Any]]]
     """(configuration, views of the team) → how it acts, and the parts of the checkpoint that this needs, by name."""
@@ -41,12 +41,12 @@ def evaluate_team(
     """
     import torch
 
+    from evolvent.learn.team.player import TeamPlayer
+    from evolvent.learn.team.views import Views
     from evolvent.runs.team.checks import check_settings
     from evolvent.runs.team.evaluation import BASELINES, baselines, play_copies, summarise
     from evolvent.runs.team.observed import adopt
-    from evolvent.runs.team.player import TeamPlayer
     from evolvent.runs.team.run import on_device
-    from evolvent.runs.team.views import Views
     from evolvent.runs.team.weights import load_parts
 
     trained = from_json(kind, folder.config)

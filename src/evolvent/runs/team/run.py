@@ -44,19 +44,19 @@ from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.course import Course
+from evolvent.learn.team.player import Act, TeamPlayer
+from evolvent.learn.team.steps import Steps
+from evolvent.learn.team.views import Views
 from evolvent.runs.shell import Shell, device, threads
 from evolvent.runs.sources import pinned
 from evolvent.runs.team.account import PICTURES
 from evolvent.runs.team.checks import check_minibatches, check_settings
 from evolvent.runs.team.config import TeamConfig
-from evolvent.runs.team.course import Course
 from evolvent.runs.team.evaluation import BASELINES, attempts, baselines, generator_of, play_copies, summarise
 from evolvent.runs.team.observed import Sizes, decided
-from evolvent.runs.team.player import Act, TeamPlayer
 from evolvent.runs.team.record import store
 from evolvent.runs.team.sides import Rewards, check_one_side
-from evolvent.runs.team.steps import Steps
-from evolvent.runs.team.views import Views
 from evolvent.runs.team.weights import start_from
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from evolvent.core.rollout import Rollout
 from evolvent.core.team import Frame
 from evolvent.learn.team.batch import Batch, View
-from evolvent.runs.team.views import Views
+from evolvent.learn.team.views import Views
 
 
 class Steps:
