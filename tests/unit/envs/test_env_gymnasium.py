@@ -49,7 +49,7 @@ def test_an_end_by_the_rules_terminates_and_one_of_several_is_one_hot():
         ("CartPol-v1", BadInput, "did you mean 'CartPole-v1'"),
         ("CartPole-v7", BadInput, "did you mean 'CartPole-v"),
         ("CartPole-v1,gravitas=3", BadInput, "refuses its options(?s:.*)gravitas"),
-        ("no_such_package:Task-v0", BadInput, "no such task|not installed"),
+        ("no_such_package:Task-v0", MissingExtra, "No module named 'no_such_package'"),
         ("GymV21Environment-v0", MissingExtra, r"do: pip install .shimmy\[gym-v21\]"),
     ],
 )

@@ -8,6 +8,7 @@ its box. A time limit truncates, an end by the task's own rules terminates.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from typing import Any
@@ -33,19 +34,21 @@ def make_solo(variant: str, **options: int | float | bool | str) -> GymnasiumSol
     except ImportError as err:
         raise missing_extra("gymnasium", "marl", "envs.gymnasium") from err
     where = f"gymnasium:{variant}"
+    module, _, name = variant.rpartition(":")
     try:
-        spec = gymnasium.spec(variant)
-        entry = spec.entry_point
+        if module:
+            importlib.import_module(module)
+        entry = gymnasium.spec(name).entry_point
         creator = registration.load_env_creator(entry) if isinstance(entry, str) else entry
         draws = drawable and "rgb_array" in getattr(creator, "metadata", {}).get("render_modes", ())
         given = {"render_mode": "rgb_array" if draws else None, **options}
-        env = gymnasium.make(variant, disable_env_checker=True, **given)
+        env = gymnasium.make(name, disable_env_checker=True, **given)
     except (error.Error, ImportError, TypeError) as err:
-        raise _refused(variant, err, list(gymnasium.registry), where) from err
+        raise _refused(name, err, list(gymnasium.registry), where) from err
     return GymnasiumSolo(env, where)
 
 
-def _refused(variant: str, err: Exception, known: list[str], where: str) -> Exception:
+def _refused(name: str, err: Exception, known: list[str], where: str) -> Exception:
     """What ``gymnasium.make`` said, as an error that names what to do."""
     if isinstance(err, ImportError) or type(err).__name__ == "DependencyNotInstalled":
         found = re.search(r"pip install [^`]*[^`.\s]", str(err))
@@ -54,7 +57,7 @@ def _refused(variant: str, err: Exception, known: list[str], where: str) -> Exce
     if isinstance(err, TypeError):
         return BadInput("the task refuses its options", got=str(err), where=where)
     if "Found" in type(err).__name__:  # its name, version or namespace is not
-        return BadInput("no such task of gymnasium", got=variant, expected=closest(variant, known), where=where)
+        return BadInput("no such task of gymnasium", got=name, expected=closest(name, known), where=where)
     return BadInput("this task cannot be made", got=str(err), where=where)
 
 
