@@ -8,13 +8,12 @@ Hasselt et al. 2016 (arXiv 1509.06461).
 
 R sums ``n_step`` rewards (m <= n of them, ``learn.team.replay``); what the behaviour did meanwhile is not corrected. It
 acts greedily but for a share epsilon of random choices, which falls from 1 to ``epsilon_end`` over the first part of
-the steps (``exploration``). Defaults are those of CleanRL's dqn.py, which is made for CartPole: batch 128, a gradient
-step every ten steps, target every 500, hidden 120 84.
+the steps (``exploration``). Defaults are for small tasks, near those that RL Zoo tuned for stable-baselines3 on
+CartPole: a gradient step for two steps, batch 64, buffer 100,000, learning from 1,000 steps on.
 
-Deviations: the network has layer norms and is given the size of the numbers it sees (``models.team.sizes``); Huber loss
-with its bend at 1 (as in the paper; CleanRL squares) and gradients of norm 10 (as in stable-baselines3); learning rate
-1e-3 (there 2.5e-4), as ten times as many steps are made there, and from 1,000 steps on; a buffer of 100,000 steps
-(there 10,000). The credit that is logged and stored is the TD error of one step by the values when acting. Environments
+Deviations: the network has layer norms and is given the size of the numbers it sees (``models.team.sizes``); hidden
+120 84 as in CleanRL; the copy is renewed every 50 steps (in the paper 10,000) and the learning rate is 1e-3 (RL Zoo
+2.3e-3). The credit that is logged and stored is the TD error of one step by the values when acting. Environments
 restart at each checkpoint, and the buffer is a part of it: a run that was killed goes on with the same numbers.
 """
 
@@ -56,7 +55,9 @@ class Config(ReplayConfig):
     """Environment of one agent that chooses, with its options; or yours, file.py[:NAME]."""
     steps: int = 50_000
     """Total environment steps over all copies. Only whole updates are run."""
-    train_every: int = 10
+    batch: int = 64
+    """Transitions of a gradient step."""
+    train_every: int = 2
     """Steps of each copy between two gradient steps."""
     hidden: tuple[int, ...] = (120, 84)
     """Hidden layers of the network, as their widths."""
@@ -66,11 +67,11 @@ class Config(ReplayConfig):
     """Gradient norm above which a gradient is scaled down."""
     double: bool = False
     """The network chooses, its copy says what the choice is worth (double Q-learning)."""
-    target_every: int = 500
+    target_every: int = 50
     """Steps of each copy between two renewals of the target network."""
     epsilon_end: float = 0.05
     """Share of random choices once exploration is over."""
-    exploration: float = 0.5
+    exploration: float = 0.2
     """Share of the steps over which it falls from 1 to that."""
 
 

@@ -124,7 +124,7 @@ def test_without_a_folder_it_learns_the_same_as_a_run_and_a_run_gives_its_policy
     torch.manual_seed(5)
     stream = torch.get_rng_state()
     env, rows = envs.load_team(config.env, 2), []
-    trained = module.train(config, env, seed=3, watch=rows.append)
+    trained = module.train(config, env, seed=3, watch=lambda _, row: rows.append(row))
     played, frame = module.policy(folder), env.reset(seed_tree(1, "x"))
     assert torch.equal(torch.get_rng_state(), stream)
     for greedy in (True, False):

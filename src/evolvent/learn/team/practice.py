@@ -26,8 +26,8 @@ from evolvent.learn.team.player import Act, TeamPlayer
 from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.views import Views
 
-Watch = Callable[[dict[str, Any]], object]
-"""Takes the metrics of an update: ``return`` and ``attempts``, losses by name."""
+Watch = Callable[[TeamPlayer, dict[str, Any]], object]
+"""Takes who plays and the metrics of an update: ``return`` and ``attempts``, losses by name."""
 
 
 class Practice:
@@ -83,7 +83,7 @@ class Practice:
         """End an update."""
         row = {**self._course.metrics(), **values}
         if self._watch is not None:
-            self._watch(row)
+            self._watch(self.player, row)
 
 
 @contextmanager

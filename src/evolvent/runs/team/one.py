@@ -18,8 +18,8 @@ def trained(
 ) -> TeamPlayer:
     """What the loop of a system learns in environments that are open, without a run folder.
 
-    ``config`` is the system's own; its environment, copies and seed are not read. ``watch`` is called with the metrics
-    of every update.
+    ``config`` is the system's own; its environment, copies and seed are not read. ``watch`` is called with who
+    plays and the metrics of every update.
     """
     from evolvent.learn.team.practice import practice
 
