@@ -157,7 +157,10 @@ def theirs(name: str, config: Any, seed: int) -> tuple[list[Point], float]:
         common |= {"learning_rate": config.lr, "buffer_size": config.buffer, "learning_starts": config.warmup}
         common |= {"batch_size": config.batch, "train_freq": config.train_every, "gradient_steps": 1}
         if name == "DQN":
-            own = {"target_update_interval": config.target_every, "exploration_fraction": config.exploration}
+            own = {
+                "target_update_interval": config.target_every,
+                "exploration_fraction": config.exploration / config.steps,
+            }
             model = sb3.DQN("MlpPolicy", task, exploration_final_eps=config.epsilon_end, **own, **common)
         else:
             noise = NormalActionNoise(np.zeros(space.shape), config.noise * np.ones(space.shape))

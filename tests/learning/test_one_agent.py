@@ -13,7 +13,12 @@ from evolvent.core.config import with_fields
     ("algo", "env", "settings", "least"),
     [
         ("ppo", "CartPole-v1", {"steps": 24_576, "hidden": (32,), "minibatches": 16, "epochs": 6, "lr": 2e-3}, 450),
-        ("dqn", "CartPole-v1", {"steps": 9_000, "target_every": 20, "double": True, "warmup": 500}, 300),
+        (
+            "dqn",
+            "CartPole-v1",
+            {"steps": 7_000, "target_every": 20, "double": True, "n_step": 3, "warmup": 500, "exploration": 1_400},
+            400,
+        ),
         ("ddpg", "Pendulum-v1", {"steps": 5_000, "batch": 64, "hidden": (64, 64), "warmup": 600}, -300),
     ],
 )

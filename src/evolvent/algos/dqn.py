@@ -7,8 +7,8 @@ Hasselt et al. 2016 (arXiv 1509.06461).
     L = mean H(y - Q(o, a)),           Q' a copy of Q, renewed every ``target_every`` steps
 
 R sums ``n_step`` rewards (m <= n of them, ``learn.team.replay``); what the behaviour did meanwhile is not corrected. It
-acts greedily but for a share epsilon of random choices, which falls from 1 to ``epsilon_end`` over the first part of
-the steps (``exploration``). Defaults are for small tasks, near those that RL Zoo tuned for stable-baselines3 on
+acts greedily but for a share epsilon of random choices, which falls from 1 to ``epsilon_end`` over the first
+``exploration`` steps. Defaults are for small tasks, near those that RL Zoo tuned for stable-baselines3 on
 CartPole: a gradient step for two steps, batch 64, buffer 100,000, learning from 1,000 steps on.
 
 Deviations: the network has layer norms and is given the size of the numbers it sees (``models.team.sizes``); hidden
@@ -71,8 +71,8 @@ class Config(ReplayConfig):
     """Steps of each copy between two renewals of the target network."""
     epsilon_end: float = 0.05
     """Share of random choices once exploration is over."""
-    exploration: float = 0.2
-    """Share of the steps over which it falls from 1 to that."""
+    exploration: int = 10_000
+    """Steps over all copies in which it falls from 1 to that."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -153,8 +153,7 @@ def targets(q: Critic, target_q: Critic, drawn: Transitions, *, double: bool) ->
 
 def epsilon_at(config: Config, step: int) -> float:
     """Share of random choices at a step over all copies."""
-    over = max(config.exploration * config.steps, 1.0)
-    return max(config.epsilon_end, 1.0 + (config.epsilon_end - 1.0) * step / over)
+    return max(config.epsilon_end, 1.0 + (config.epsilon_end - 1.0) * step / config.exploration)
 
 
 def epsilon_greedy(

@@ -83,7 +83,7 @@ def test_epsilon_greedy_draws_what_it_says(epsilon):
 
 
 def test_epsilon_falls_and_stays():
-    config = dqn.Config(steps=1_000, exploration=0.5, epsilon_end=0.1)
+    config = dqn.Config(exploration=500, epsilon_end=0.1)
     assert [dqn.epsilon_at(config, step) for step in (0, 250, 500, 900)] == pytest.approx([1, 0.55, 0.1, 0.1])
 
 
