@@ -167,9 +167,9 @@ def improve(
     loss.backward()
     adams[1].step()
     if policy:
-        value = nets.values(drawn.view.obs, nets.act(drawn.view.obs))[0].mean()
-        adams[0].zero_grad()
-        (-value).backward()  # what it leaves on the critics is cleared before they learn again
+        loss_mu, weights = -nets.values(drawn.view.obs, nets.act(drawn.view.obs))[0].mean(), [*nets.actor.parameters()]
+        for weight, grad in zip(weights, torch.autograd.grad(loss_mu, weights), strict=True):
+            weight.grad = grad  # of the policy alone: the critics only pass it on
         adams[0].step()
         for mine, its in zip(old, nets, strict=True):
             follow(mine, its, config.tau)
