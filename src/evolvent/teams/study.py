@@ -47,7 +47,10 @@ Made = tuple[Row, Episode]
 
 @dataclass(frozen=True)
 class Study:
-    """What is to be run, checked: values come from the tasks ``fit``, the best is verified at those ``held`` apart."""
+    """What is to be run, checked: values come from the tasks ``fit``, the best is verified at those ``held`` apart.
+
+    ``strict``: what ``run`` raises ends the study; otherwise it is an outcome, of score 0.
+    """
 
     run: Callable[..., Any]
     score: Callable[[Any, Any], Any]
@@ -60,6 +63,7 @@ class Study:
     budget: Mapping[str, float]
     within: float | None
     workers: int
+    strict: bool = False
 
     def jobs(self, tasks: Iterable[int], masks: Iterable[int], *, held: bool) -> list[Job]:
         """Runs in their order: task by task."""
@@ -100,7 +104,9 @@ def _attempt(study: Study, job: Job, loop: asyncio.AbstractEventLoop) -> Made:
             answer = study.run(task, chosen, **more)
             if inspect.isawaitable(answer):
                 answer = asyncio.run_coroutine_threadsafe(_awaited(answer), loop).result()
-        except (Exception, SystemExit) as raised:  # noqa: BLE001 - anybody's workflow: that it fails is an outcome
+        except (Exception, SystemExit) as raised:  # anybody's workflow: that it fails is an outcome
+            if study.strict:
+                raise
             error = f"{type(raised).__name__}: {raised}\n{outside.line_of(raised)}"
     seconds = round(time.monotonic() - began + meter.saved_s, 3)
     if not error:

@@ -7,8 +7,8 @@ runs; a coalition S says which ones are strong, and v(S) is the success rate.
 
 ``--slots workflow``, as published (``slots``): plan once, then up to ``--steps`` times reason, act and, after a wrong
 answer, reflect; weak slots ask ``--model``, strong ones ``--strong``. ``--slots analyst``: what one pays for when a
-model writes queries, a larger model, lessons, a longer schema, a second query after one that failed. ``--players`` says which
-are exchanged, the others stay weak; ``placebo``, a comment in every prompt, is worth nothing.
+model writes queries, a larger model, lessons, a longer schema, a second query after one that failed. ``--players`` says
+which are exchanged, the others stay weak; ``placebo``, a comment in every prompt, is worth nothing.
 
 Reported are Shapley and Banzhaf values, what is lost without a slot, what it adds alone, interactions, the same of
 tokens and seconds, what configurations score beyond the sum of their slots, and the best one at fresh tasks
@@ -53,7 +53,7 @@ class Config:
 
     KIND = "agents"
 
-    env: str = "arithmetic:next"
+    env: str = "arithmetic:addition2"
     """Environment whose held-out tasks are worked on; ``analyst`` for its slots."""
     slots: Literal["workflow", "analyst"] = "workflow"
     """Plan, reason, act and reflect; or model, memory, schema and repair."""
@@ -106,7 +106,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         fit = list(range(config.tasks))
         apart = list(range(config.tasks, len(tasks)))
         masks = list(range(1 << len(players)))
-        study = Study(work, _right, parts_of(players), tasks, masks, fit, apart, 1, {}, None, 1)
+        study = Study(work, _right, parts_of(players), tasks, masks, fit, apart, 1, {}, None, 1, strict=True)
         report = measured(study, folder, live)
     names = {"algo": "shapley_flow", "env": config.env, "model": config.model, "seed": config.seed}
     return names | {"against_model": config.strong, **summary_of(report)}

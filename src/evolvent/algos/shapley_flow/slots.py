@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.protocols import Completion, Env, Model, Task, distinct
+from evolvent.core.errors import EnvError
+from evolvent.core.protocols import Completion, Env, Model, Task, Turn, distinct
 from evolvent.memory import embedders
 from evolvent.teams.spend import spent
 
@@ -26,10 +27,11 @@ WORKFLOW = ("plan", "reason", "act", "reflect")
 ANALYST = {"memory": ("none", "lessons"), "schema": ("short", "full"), "repair": ("off", "on")}
 CORRECTIONS = 60
 CUES = {
-    "plan": "How to find it, in one line:",
-    "reason": "Thought:",
-    "reflect": "What went wrong, in one line:",
+    "plan": "Plan: to find the {answer},",
+    "reason": "Thought: in this {question},",
+    "reflect": "Reflection: it was wrong because",
 }
+"""How what is no answer begins: a model that continues texts writes it where a request would only be repeated."""
 _LINE = ("\n",)
 
 
@@ -69,23 +71,23 @@ def worked(
     said: list[str] = []
 
     def says(slot: str, context: str) -> str:
-        cue, tokens, stop = CUES.get(slot, f"{answer}:"), line, _LINE
-        if slot == "act":
-            tokens, stop = env.max_tokens, env.stop
+        """A line of a slot, begun by its cue."""
+        tokens, stop = (env.max_tokens, env.stop) if slot == "act" else (line, _LINE)
+        cue = CUES.get(slot, "").format(question=question.lower(), answer=answer.lower()) or f"{answer}:"
         said.append(ask(parts.get(slot, weak), f"{head}{context}{cue}", tokens, stop))
-        return said[-1]
+        return f"{cue} {said[-1]}\n"
 
-    history, reflection = f"Plan: {says('plan', '')}\n", ""
+    history, reflection = says("plan", ""), ""
     for step in range(steps):
         thought = says("reason", history + reflection)
-        act = says("act", f"{history}Thought: {thought}\n")
-        turn, reflection = env.step(act), ""
+        history, reflection = history + says("act", history + thought), ""
+        turn = _stepped(env, said[-1])
         error = str(turn.info.get("error") or "")
-        history += f"{answer}: {act}\n{turn.observation if error or not turn.done else 'This is wrong.'}\n"
+        history += f"{turn.observation if error or not turn.done else 'This is wrong.'}\n"
         if turn.done:
             if turn.success or not (oracle_stop or error) or step == steps - 1:
                 break
-            reflection = f"Reflection: {says('reflect', history)}\n"
+            reflection = says("reflect", history)
             env.reset(task, task.seed)
     return {"right": turn.success, "said": said}
 
@@ -99,12 +101,19 @@ def analysed(
     head += known(task.text) if known and parts.get("memory", "none") == "lessons" else ""
     prompt = f"{head}{parts.get('placebo') or ''}{question}: {env.reset(task, task.seed).observation}\n{answer}:"
     said = [ask(model, prompt, env.max_tokens, env.stop)]
-    turn = env.step(said[0])
+    turn = _stepped(env, said[0])
     if turn.info["error"] and parts.get("repair", "off") == "on":
         env.reset(task, task.seed)
         said.append(ask(model, f"{prompt} {said[0]}\n{turn.observation}\n{answer}:", env.max_tokens, env.stop))
-        turn = env.step(said[1])
+        turn = _stepped(env, said[1])
     return {"right": turn.success, "said": said}
+
+
+def _stepped(env: Env, action: str) -> Turn:
+    turn = env.step(action)
+    if not turn.valid:  # nobody's fault: no outcome at all
+        raise EnvError("the environment failed", got=turn.observation, where=env.name, do="--resume goes on")
+    return turn
 
 
 def lessons(env: Env, embedder: str, n: int, seed: int) -> Callable[[str], str]:
