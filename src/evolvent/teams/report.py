@@ -136,14 +136,20 @@ def report_in(folder: RunFolder) -> Report | None:
         for i, (name, label) in enumerate(Episode.from_dict(found).implementations):
             labels.setdefault(name, {})[found["meta"]["mask"] >> i & 1] = label
     parts = [Part(name, "", "", (of.get(0, ""), of.get(1, "")), ("", ""), True) for name, of in labels.items()]
-    rows = rows_of(folder) if parts else []
-    runs = Counter(row[:2] for row in rows)
-    most = {held: max((n for key, n in runs.items() if key[0] == held), default=0) for held in (False, True)}
-    rows = [row for row in rows if runs[row[:2]] == most[row.held]]
-    fit = [row for row in rows if not row.held]
-    if not parts or len({row.mask for row in fit}) < 1 << len(parts):
+    rows, full = rows_of(folder) if parts else [], (1 << len(parts)) - 1
+    if not (fit := _whole([row for row in rows if not row.held], set(range(full + 1)))):
         return None
-    return report_of(folder.path, parts, rows, Game(parts, fit, looked=False).best(), looked=False)
+    best = Game(parts, fit, looked=False).best()
+    apart = _whole([row for row in rows if row.held], {best, 0, full})
+    return report_of(folder.path, parts, [*fit, *apart], best, looked=False)
+
+
+def _whole(rows: Sequence[Row], masks: set[int]) -> list[Row]:
+    """The runs at tasks that all these configurations have run."""
+    ran: dict[int, set[int]] = {}
+    for row in rows:
+        ran.setdefault(row.task, set()).add(row.mask)
+    return [row for row in rows if ran[row.task] == masks]
 
 
 def summary_of(report: Report) -> dict[str, Any]:

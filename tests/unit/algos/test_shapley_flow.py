@@ -128,6 +128,11 @@ def test_a_study_goes_on_with_the_same_bytes_and_reports_what_it_has(tmp_path, m
     assert page.score is None and "2 tasks" in page.facts and page.of(Bars), "two tasks are whole"
     again = evolvent.run("shapley_flow", resume=part.folder, quiet=True)
     assert (part.folder / "episodes.jsonl").read_bytes() == lines and values(again) == values(whole)
+    text = (part.folder / "episodes.jsonl").read_text().splitlines(keepends=True)
+    (part.folder / "episodes.jsonl").write_text("".join(text[: 6 * 16 + 4]))
+    (part.folder / "summary.json").unlink()
+    page = page_of(RunFolder.open(part.folder))
+    assert page.score.n == 1 and "1 held apart" in page.facts, "of two fresh tasks that were begun one is whole"
     first = json.loads(lines.splitlines()[0])
     assert "+" in first["nodes"][0]["text"] and json.loads(first["nodes"][-1]["text"])["said"][0] == "no idea"
 
@@ -190,6 +195,7 @@ def test_a_slot_that_no_run_gets_to_is_worth_exactly_nothing(tmp_path, monkeypat
         ({"players": ("plan", "plan")}, "a slot is named twice"),
         ({"strong": "weak.py"}, "weak and strong are one model"),
         ({"slots": "analyst"}, "no database to describe"),
+        ({"slots": "analyst", "env": "analyst:reviewer_answers=0.0"}, "nobody corrects"),
         ({"tasks": 0}, "out of bounds"),
         ({"fresh": -1}, "out of bounds"),
         ({"steps": 0}, "out of bounds"),

@@ -92,7 +92,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         opening = started(config, folder, live, lambda env: _tasks(config, env), writes="nobody answers")
         worlds, weak, tasks = stack.enter_context(opening)
         ask, env = Asked({config.model: weak}), worlds.first
-        if {config.strong} & {value for pair in players.values() for value in pair}:
+        if any(config.strong in pair for pair in players.values()):
             live.status(f"loading {config.strong}")
             ask.models[config.strong] = stack.enter_context(closing(models.load(config.strong)))
         known = lessons(env, config.embedder, config.lessons, config.seed) if "memory" in players else None

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import EnvError
+from evolvent.core.errors import BadInput, EnvError
 from evolvent.core.protocols import Completion, Env, Model, Task, Turn, distinct
 from evolvent.memory import embedders
 from evolvent.teams.spend import spent
@@ -48,7 +48,7 @@ class Asked:
     _known: dict[Any, Completion] = field(default_factory=dict[Any, Completion])
 
     def __call__(self, model: str, prompt: str, max_tokens: int, stop: Sequence[str]) -> str:
-        """The greedy answer, on its own line or lines."""
+        """The greedy answer, without blanks around it."""
         key = model, prompt, max_tokens, tuple(stop)
         saved_s = self._known[key].seconds if key in self._known else 0.0
         if key not in self._known:
@@ -102,7 +102,7 @@ def analysed(
     prompt = f"{head}{parts.get('placebo') or ''}{question}: {env.reset(task, task.seed).observation}\n{answer}:"
     said = [ask(model, prompt, env.max_tokens, env.stop)]
     turn = _stepped(env, said[0])
-    if turn.info["error"] and parts.get("repair", "off") == "on":
+    if turn.info.get("error") and parts.get("repair", "off") == "on":
         env.reset(task, task.seed)
         said.append(ask(model, f"{prompt} {said[0]}\n{turn.observation}\n{answer}:", env.max_tokens, env.stop))
         turn = _stepped(env, said[1])
@@ -121,6 +121,8 @@ def lessons(env: Env, embedder: str, n: int, seed: int) -> Callable[[str], str]:
     question, answer = env.labels
     by, tasks = embedders.ready(embedder), distinct(env.tasks("train", CORRECTIONS, seed))
     reviewed = [(task.text, found.body) for task in tasks if (found := env.review(task, seed))]
+    if not reviewed:
+        raise BadInput("nobody corrects anything here", got=env.name, expected="a reviewer", where="slot memory")
     vec_ND = by.embed([text for text, _ in reviewed])
 
     def nearest(text: str) -> str:
