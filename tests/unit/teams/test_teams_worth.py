@@ -211,9 +211,12 @@ def test_what_configurations_score_beyond_the_sum_of_their_parts(tmp_path):
     *_, configurations = blocks.read(tmp_path / "pair").of(blocks.Table)
     assert configurations.columns[:4] == ("configuration", "score", "if parts add", "beyond that")
     assert report.parts["a"].takes["seconds"].value == pytest.approx(40, abs=1), "an answer from a cache is not free"
-    report = study(
-        lambda task, parts: 0.3 * bool(parts["a"]) + 0.1 * bool(parts["b"]), {"a": PAIR, "b": PAIR}, tmp_path
-    )
+    sums = {"a": 0.3, "b": 0.1}
+
+    def add(task, parts):
+        return sum(sums[name] for name in sums if parts[name])
+
+    report = study(add, dict.fromkeys(sums, PAIR), tmp_path / "sum")
     assert "to 0.000 on average" in str(report) and "0 of 2 intervals" in str(report)
     with pytest.raises(BadInput, match="not what a call takes"):
         evolvent.spent(1, saved_s=-1.0)
