@@ -4,8 +4,8 @@
 
 ``workflow``: the published loop of plan, reason, act and reflect on two-digit sums, in which an oracle says whether to
 try again; ``no-oracle``: the same without. ``analyst``: model, memory, schema and repair on questions about the flights
-database. ``placebo``: twenty comments in the prompts of the 135M, each against none. All are runs of ``evolvent run
-shapley_flow``; the folders stay under ``--runs``, and what was stopped goes on.
+database. ``placebo``: twenty comments in the prompts of the 135M, which counts letters, each against none. All are runs
+of ``evolvent run shapley_flow``; the folders stay under ``--runs``, and what was stopped goes on.
 """
 
 import argparse
@@ -21,12 +21,12 @@ from evolvent.core.machine import provenance
 from evolvent.evaluate.live import interval, number
 
 OUT = Path(__file__).parent / "results" / "shapley_flow.json"
-LOOP = {"slots": "workflow", "tasks": 24, "fresh": 12, "steps": 2, "line": 24}
+LOOP = {"slots": "workflow", "tasks": 24, "fresh": 12, "steps": 2, "line": 32}
 PARTS = {
     "workflow": LOOP,
     "no-oracle": {**LOOP, "oracle_stop": False},
     "analyst": {"slots": "analyst", "env": "analyst", "tasks": 48, "fresh": 16},
-    "placebo": {**LOOP, "players": ("placebo",), "steps": 1, "line": 12, "fresh": 0},
+    "placebo": {"slots": "analyst", "env": "arithmetic:count", "players": ("placebo",), "tasks": 32, "fresh": 0},
 }
 COMMENTS = 20
 KEPT = ("env", "model", "against_model", "score", "best", "parts", "interactions", "configurations", "against", "words")

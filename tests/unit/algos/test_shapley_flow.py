@@ -194,7 +194,7 @@ def test_a_slot_that_no_run_gets_to_is_worth_exactly_nothing(tmp_path, monkeypat
         ({"players": ("memory",)}, "no such slot"),
         ({"players": ("plan", "plan")}, "a slot is named twice"),
         ({"strong": "weak.py"}, "weak and strong are one model"),
-        ({"slots": "analyst"}, "no database to describe"),
+        ({"slots": "analyst"}, "no schema to show at length"),
         ({"slots": "analyst", "env": "analyst:reviewer_answers=0.0"}, "nobody corrects"),
         ({"tasks": 0}, "out of bounds"),
         ({"fresh": -1}, "out of bounds"),

@@ -54,7 +54,7 @@ class Config:
     KIND = "agents"
 
     env: str = "arithmetic:addition2"
-    """Environment whose held-out tasks are worked on; ``analyst`` for its slots."""
+    """Environment whose held-out tasks are worked on; the slot schema wants ``analyst``."""
     slots: Literal["workflow", "analyst"] = "workflow"
     """Plan, reason, act and reflect; or model, memory, schema and repair."""
     players: tuple[str, ...] = ()
@@ -89,7 +89,9 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     at_least(config, least, {"lessons": 60})
     players = _players(config)
     with ExitStack() as stack:
-        opening = started(config, folder, live, lambda env: _tasks(config, env), writes="nobody answers")
+        opening = started(
+            config, folder, live, lambda env: _tasks(config, env, "schema" in players), writes="nobody answers"
+        )
         worlds, weak, tasks = stack.enter_context(opening)
         ask, env = Asked({config.model: weak}), worlds.first
         if any(config.strong in pair for pair in players.values()):
@@ -134,9 +136,9 @@ def _players(config: Config) -> dict[str, tuple[Any, Any]]:
     return {name: known[name] for name in names}
 
 
-def _tasks(config: Config, env: Env) -> list[Task]:
-    if config.slots == "analyst" and not hasattr(env, "schema"):
-        raise BadInput("no database to describe", got=config.env, expected="--env analyst", where="--slots analyst")
+def _tasks(config: Config, env: Env, described: bool) -> list[Task]:
+    if described and not hasattr(env, "schema"):
+        raise BadInput("no schema to show at length", got=config.env, expected="--env analyst", where="slot schema")
     wanted = config.tasks + config.fresh
     tasks = distinct(env.tasks("heldout", wanted, config.seed))
     if len(tasks) < wanted:

@@ -71,10 +71,11 @@ def worked(
     said: list[str] = []
 
     def says(slot: str, context: str) -> str:
-        """A line of a slot, begun by its cue."""
-        tokens, stop = (env.max_tokens, env.stop) if slot == "act" else (line, _LINE)
-        cue = CUES.get(slot, "").format(question=question.lower(), answer=answer.lower()) or f"{answer}:"
-        said.append(ask(parts.get(slot, weak), f"{head}{context}{cue}", tokens, stop))
+        """What a slot says, begun by its cue; an act is begun as the examples are, by the situation."""
+        tokens, stop, cue = (env.max_tokens, env.stop, f"{answer}:") if slot == "act" else (line, _LINE, CUES[slot])
+        cue = cue.format(question=question.lower(), answer=answer.lower())
+        again = f"\n{question}: {turn.observation}\n" if slot == "act" else ""
+        said.append(ask(parts.get(slot, weak), f"{head}{context}{again}{cue}", tokens, stop))
         return f"{cue} {said[-1]}\n"
 
     history, reflection = says("plan", ""), ""
@@ -88,7 +89,7 @@ def worked(
             if turn.success or not (oracle_stop or error) or step == steps - 1:
                 break
             reflection = says("reflect", history)
-            env.reset(task, task.seed)
+            turn = env.reset(task, task.seed)
     return {"right": turn.success, "said": said}
 
 
