@@ -72,11 +72,11 @@ def worked(
 
     def says(slot: str, context: str) -> str:
         """What a slot says, begun by its cue; an act is begun as the examples are, by the situation."""
-        tokens, stop, cue = (env.max_tokens, env.stop, f"{answer}:") if slot == "act" else (line, _LINE, CUES[slot])
-        cue = cue.format(question=question.lower(), answer=answer.lower())
-        again = f"\n{question}: {turn.observation}\n" if slot == "act" else ""
-        said.append(ask(parts.get(slot, weak), f"{head}{context}{again}{cue}", tokens, stop))
-        return f"{cue} {said[-1]}\n"
+        cue, tokens, stop = f"\n{question}: {turn.observation}\n{answer}:", env.max_tokens, env.stop
+        if slot != "act":
+            cue, tokens, stop = CUES[slot].format(question=question.lower(), answer=answer.lower()), line, _LINE
+        said.append(ask(parts.get(slot, weak), f"{head}{context}{cue}", tokens, stop))
+        return f"{cue.splitlines()[-1]} {said[-1]}\n"
 
     history, reflection = says("plan", ""), ""
     for step in range(steps):
