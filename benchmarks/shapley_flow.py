@@ -21,11 +21,11 @@ from evolvent.core.machine import provenance
 from evolvent.evaluate.live import interval, number
 
 OUT = Path(__file__).parent / "results" / "shapley_flow.json"
-LOOP = {"slots": "workflow", "tasks": 24, "fresh": 12, "steps": 2, "line": 32}
+LOOP = {"slots": "workflow", "tasks": 20, "fresh": 8, "steps": 2, "line": 24}
 PARTS = {
     "workflow": LOOP,
     "no-oracle": {**LOOP, "oracle_stop": False},
-    "analyst": {"slots": "analyst", "env": "analyst", "tasks": 48, "fresh": 16},
+    "analyst": {"slots": "analyst", "env": "analyst", "tasks": 48, "fresh": 12},
     "placebo": {"slots": "analyst", "env": "arithmetic:count", "players": ("placebo",), "tasks": 32, "fresh": 0},
 }
 COMMENTS = 20
