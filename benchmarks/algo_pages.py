@@ -16,6 +16,7 @@ import holos
 import language_tables
 import p3
 import parl_mt
+import shapley_flow
 import single
 import tables
 import tau2_replay
@@ -53,7 +54,14 @@ ELSEWHERE = {
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
-MEASURED = {"agent_scaling": agent_scaling, "hammer": hammer, "holos": holos, "p3": p3, "parl_mt": parl_mt}
+MEASURED = {
+    "agent_scaling": agent_scaling,
+    "hammer": hammer,
+    "holos": holos,
+    "p3": p3,
+    "parl_mt": parl_mt,
+    "shapley_flow": shapley_flow,
+}
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 SEARCH, FUNCTIONS = PAGES.parent / "search.md", PAGES.parent / "functions.md"

@@ -62,6 +62,16 @@ def test_interactions_leave_one_out_and_first_in():
     assert coalitions.first_in(THREE) == pytest.approx([10, 20, 0])
 
 
+def test_what_coalitions_are_worth_if_values_add_up():
+    """By hand from the values above: the three players, and p + a, r + a, r + a + f of the four slots."""
+    assert coalitions.additive(THREE) == pytest.approx([0, 35, 35, 70, 20, 55, 55, 90])  # 12 was 50, 13 40, 23 30
+    at = coalitions.additive(SLOTS)
+    assert at[[0b0101, 0b0110, 0b1110]] == pytest.approx([0.543333, 0.674, 0.680667], abs=1e-6)
+    assert at[[0, -1]] == pytest.approx(SLOTS[[0, -1]]), "none and all are as measured"
+    per_task = np.stack([SLOTS, THREE[np.arange(16) % 8]], axis=1)
+    assert coalitions.additive(per_task)[:, 0] == pytest.approx(at)
+
+
 def measured(game, orders):
     return {mask: game[mask] for order in orders for mask in coalitions.coalitions_along(order)}
 

@@ -25,7 +25,7 @@ HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken 
 TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
 MEMORY = {"icl", "memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
 # with any model, also one that needs nothing installed
-FROZEN = {*MEMORY, "search", "evokernel", "creative_game", "agent_scaling", "holos"}
+FROZEN = {*MEMORY, "search", "evokernel", "creative_game", "agent_scaling", "holos", "shapley_flow"}
 DRIVER = """
 import contextlib, io, json, sys, traceback
 

@@ -96,6 +96,16 @@ def first_in(v_M: ArrayLike) -> np.ndarray:
     return np.stack([v[1 << i] - v[0] for i in range(n)])
 
 
+def additive(v_M: ArrayLike) -> np.ndarray:
+    """What each coalition would be worth if Shapley values added up, ``v(none) + sum_{i in S} phi_i``: ``[2^n, ...]``.
+
+    For none and for all it is the worth itself.
+    """
+    v, n = _game(v_M)
+    in_MN = np.arange(1 << n)[:, None] >> np.arange(n) & 1
+    return v[0] + np.tensordot(in_MN, shapley(v), axes=1)
+
+
 def antithetic_orders(n: int, pairs: int, rng: np.random.Generator) -> np.ndarray:
     """Orders of n players to measure along, drawn: int ``[2 * pairs, n]``; each second one is the reverse of the first.
 

@@ -76,11 +76,21 @@ class PartWorth:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Which parts are strong, the mean score at the tasks that values come from, and means of what a run took."""
+    """Which parts are strong, the mean score at the tasks that values come from, and means of what a run took.
+
+    ``beyond``: what the score is above that of everything weak and the Shapley values of the strong parts added up;
+    ``None`` for everything weak and everything strong, where it is nothing, and where not all configurations were run.
+    """
 
     strong: tuple[str, ...]
     score: Number
     takes: Mapping[str, float | None]
+    beyond: Number | None
+
+    @property
+    def added(self) -> float | None:
+        """The score that the parts add up to."""
+        return None if self.beyond is None else (self.score.value or 0.0) - (self.beyond.value or 0.0)
 
 
 class Game:
@@ -102,6 +112,7 @@ class Game:
         self.span = 1.0 if self.usual else max(values) - min(values) or 1.0
         whole = len(self.scores) == 1 << self.n
         self.table = np.array([self.scores[m] for m in range(1 << self.n)]) if whole else None
+        self._beyond = None if self.table is None else self.table - coalitions.additive(self.table)
         self.costs = {name: self._cost_of(name) for name in COSTS}
 
     def strong(self, mask: int) -> tuple[str, ...]:
@@ -202,7 +213,10 @@ class Game:
     def configuration(self, mask: int) -> Configuration:
         """One that was run."""
         takes = {key: None if game is None else float(game[mask].mean()) for key, game in self.costs.items()}
-        return Configuration(self.strong(mask), self.number("score", self.scores[mask], least=0.0), takes)
+        beyond = None
+        if self._beyond is not None and 0 < mask < (1 << self.n) - 1:
+            beyond = self.number("beyond the sum", self._beyond[mask])
+        return Configuration(self.strong(mask), self.number("score", self.scores[mask], least=0.0), takes, beyond)
 
     def widest(self) -> float:
         """Half the width of the widest interval of a part; infinite where there is none yet."""

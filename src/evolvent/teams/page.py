@@ -24,7 +24,9 @@ def page_of(report: Report) -> Page:
         against = (dataclasses.replace(one, name=f"more than {one.name}") for one in report.against)
         body.append(Headline((dataclasses.replace(report.verified, name=f"score of the best: {best}"), *against)))
     parts, choice = list(report.parts.values()), report.choice()
-    body.append(Text((*map(str, parts), choice[:1].upper() + choice[1:]), title="Part by part"))
+    adding = [line[:1].upper() + line[1:] for line in report.adding()]
+    lines = (*map(str, parts), choice[:1].upper() + choice[1:], *adding)
+    body.append(Text(lines, title="Part by part", said=True))
     ordered = sorted(parts, key=lambda p: -(p.shapley.value or 0.0))
     body.append(_bars("What each part earns", [(p.name, p.shapley) for p in ordered]))
     body += [
@@ -54,8 +56,7 @@ def page_of(report: Report) -> Page:
     return Page(
         "worth of the parts of a workflow",
         tuple(body),
-        report.verified
-        and dataclasses.replace(report.verified, name=f"score of the best, {best}, at tasks held apart"),
+        report.score,
         facts,
         report.runs,
         "runs",
@@ -74,15 +75,18 @@ def _configurations(report: Report) -> Table:
     shown = sorted(report.configurations, key=lambda one: (-(one.score.value or 0.0), one.takes["tokens"] or 0.0))
     known = [key for key in COSTS if any(one.takes[key] is not None for one in shown)]
     full = max(shown, key=lambda one: len(one.strong))
+    adds = any(one.beyond for one in shown)
     rows = [
         (
             called(one.strong, len(report.parts)) + " ✓ chosen" * (one.strong == report.best),
             in_words(one.score),
+            *((number(one.added, 0.1), in_words(one.beyond, signed=True)) if one.beyond else ("", "")) * adds,
             *(_share(one.takes[key], full.takes[key]) for key in known),
         )
         for one in shown
     ]
-    return Table(("configuration", "score", *known), tuple(rows), title="Every configuration")
+    columns = ("configuration", "score", *("if parts add", "beyond that") * adds, *known)
+    return Table(columns, tuple(rows), title="Every configuration")
 
 
 def _share(value: float | None, whole: float | None) -> str:

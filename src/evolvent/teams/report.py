@@ -6,14 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from evolvent.core.episode import Episode
+from evolvent.core.folder import RunFolder
 from evolvent.evaluate.blocks import Number
 from evolvent.evaluate.live import count, number, plain_table
 from evolvent.formulas import coalitions
 from evolvent.teams.game import KEEP, Configuration, Game, PartWorth, Row, in_words
 from evolvent.teams.parts import Part
+from evolvent.teams.study import rows_of
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,7 @@ class Report:
             f"{count(self.tasks, 'task')} and {self.held} held apart, {count(self.runs, 'run')}",
             *map(str, self.parts.values()),
             self.choice(),
+            *self.adding(),
             *(f"! {note}" for note in self.notes),
             "",
             *plain_table(*self.ways(), [False, True, True, True, True]),
@@ -69,6 +74,24 @@ class Report:
         others = "".join(f"; against {one.name} {in_words(one, signed=True)}" for one in self.against)
         warning = f"; not confirmed: behind {self.behind}" if self.behind else ""
         return f"{said}; {in_words(self.verified)} at {count(self.held, 'task')} held apart{others}{warning}"
+
+    def adding(self) -> list[str]:
+        """How well configurations are foretold by adding up their parts, in words; none where none is between."""
+        off = [one for one in self.configurations if one.beyond]
+        if not off:
+            return []
+        errors = {called(one.strong, len(self.parts)): abs(one.beyond.value or 0.0) for one in off if one.beyond}
+        worst, (sure, n) = max(errors, key=lambda name: errors[name]), (sum(map(_apart, off)), len(off))
+        return [
+            f"adding up the parts foretells a configuration to {sum(errors.values()) / n:.3f} on average, "
+            f"{errors[worst]:.3f} at most ({worst}); {sure} of {n} intervals of the error leave out 0"
+        ]
+
+    @property
+    def score(self) -> Number | None:
+        """That of the best at the tasks held apart, under a name that says so."""
+        name = f"score of the best, {called(self.best, len(self.parts))}, at tasks held apart"
+        return self.verified and replace(self.verified, name=name)
 
     @property
     def behind(self) -> str:
@@ -96,6 +119,69 @@ class Report:
 def called(strong: Sequence[str], n: int) -> str:
     """A configuration of ``n`` parts in words."""
     return "everything weak" if not strong else "everything strong" if len(strong) == n else " + ".join(strong)
+
+
+def _apart(one: Configuration) -> bool:
+    lo, hi = (one.beyond and one.beyond.ci95) or (None, None)
+    return lo is not None and hi is not None and not lo <= 0.0 <= hi
+
+
+def report_in(folder: RunFolder) -> Report | None:
+    """The report of a study from the runs in its folder, all planned beforehand; ``None``: not even a task is whole.
+
+    Of a study that goes on, that of the tasks that every configuration has run.
+    """
+    labels: dict[str, dict[int, str]] = {}
+    for found in folder.read_episodes():
+        for i, (name, label) in enumerate(Episode.from_dict(found).implementations):
+            labels.setdefault(name, {})[found["meta"]["mask"] >> i & 1] = label
+    parts = [Part(name, "", "", (of.get(0, ""), of.get(1, "")), ("", ""), True) for name, of in labels.items()]
+    rows, full = rows_of(folder) if parts else [], (1 << len(parts)) - 1
+    if not (fit := _whole([row for row in rows if not row.held], set(range(full + 1)))):
+        return None
+    best = Game(parts, fit, looked=False).best()
+    apart = _whole([row for row in rows if row.held], {best, 0, full})
+    return report_of(folder.path, parts, [*fit, *apart], best, looked=False)
+
+
+def _whole(rows: Sequence[Row], masks: set[int]) -> list[Row]:
+    """The runs at tasks that all these configurations have run."""
+    ran: dict[int, set[int]] = {}
+    for row in rows:
+        ran.setdefault(row.task, set()).add(row.mask)
+    return [row for row in rows if ran[row.task] == masks]
+
+
+def summary_of(report: Report) -> dict[str, Any]:
+    """The numbers of a report as JSON values, for ``summary.json``."""
+
+    def plain(one: Number | None) -> dict[str, Any]:
+        return {} if one is None else {"value": one.value, "ci95": one.ci95}
+
+    parts = {
+        name: plain(one.shapley)
+        | {way: plain(getattr(one, way)) for way in ("banzhaf", "leave_one_out", "first_in")}
+        | {"weak": one.weak, "strong": one.strong, "verdict": one.verdict}
+        | {"takes": {key: plain(found) for key, found in one.takes.items()}}
+        for name, one in report.parts.items()
+    }
+    configurations = [
+        {"strong": one.strong, **plain(one.score), "takes": dict(one.takes), "beyond": plain(one.beyond)}
+        for one in report.configurations
+    ]
+    score = report.score
+    return {
+        "score": score and {"name": score.name, **plain(score)},
+        "best": report.best,
+        "parts": parts,
+        "interactions": None if report.interactions is None else report.interactions.tolist(),
+        "configurations": configurations,
+        "against": [{"name": one.name, **plain(one)} for one in report.against],
+        "words": [*map(str, report.parts.values()), report.choice(), *report.adding(), *report.notes],
+        "tasks": report.tasks,
+        "held": report.held,
+        "runs": report.runs,
+    }
 
 
 def report_of(folder: Path, parts: Sequence[Part], rows: Sequence[Row], best: int, *, looked: bool) -> Report:

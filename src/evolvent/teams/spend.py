@@ -40,6 +40,8 @@ class Meter:
     completion: float = 0
     split: bool = True
     """Whether all tokens are known as those of prompts and completions."""
+    saved_s: float = 0.0
+    """Seconds that answers took when they were made, of those that came from a cache."""
     stray: bool = False
     """Whether there was a call that may belong to this run or to another."""
 
@@ -90,20 +92,25 @@ def spend(client: T | None = None) -> T | None:
     return client
 
 
-def spent(tokens: float | None, calls: int = 1) -> None:
+def spent(tokens: float | None, calls: int = 1, *, saved_s: float = 0.0) -> None:
     """Tell what a call took that no client counts: inside ``run`` of ``evolvent.worth``; elsewhere it does nothing.
 
-    ``tokens`` of prompt and completion together, ``None`` = not known.
+    Args:
+        tokens: of prompt and completion together, ``None`` = not known.
+        calls: how many calls it were.
+        saved_s: seconds to add to those of the run: an answer from a cache costs what it cost when it was made.
 
     Raises:
         BadInput: a number below 0.
     """
-    if calls < 0 or not (tokens is None or tokens >= 0):
-        raise BadInput("not what a call takes", got=(tokens, calls), expected="at least 0", where="evolvent.spent")
+    told = (tokens, calls, saved_s)
+    if calls < 0 or not saved_s >= 0 or not (tokens is None or tokens >= 0):
+        raise BadInput("not what a call takes", got=told, expected="at least 0", where="evolvent.spent")
     for meter in _meters(calls):
         with _LOCK:
             meter.untold += tokens is None
             meter.tokens += tokens or 0
+            meter.saved_s += saved_s
             meter.split = False
 
 

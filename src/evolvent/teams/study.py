@@ -25,6 +25,7 @@ from evolvent.core.episode import Episode
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump
+from evolvent.core.protocols import Task
 from evolvent.teams.game import Row
 from evolvent.teams.parts import Chosen, Part
 from evolvent.teams.spend import metered
@@ -46,7 +47,10 @@ Made = tuple[Row, Episode]
 
 @dataclass(frozen=True)
 class Study:
-    """What is to be run, checked: values come from the tasks ``fit``, the best is verified at those ``held`` apart."""
+    """What is to be run, checked: values come from the tasks ``fit``, the best is verified at those ``held`` apart.
+
+    ``strict``: what ``run`` raises ends the study; otherwise it is an outcome, of score 0.
+    """
 
     run: Callable[..., Any]
     score: Callable[[Any, Any], Any]
@@ -59,6 +63,7 @@ class Study:
     budget: Mapping[str, float]
     within: float | None
     workers: int
+    strict: bool = False
 
     def jobs(self, tasks: Iterable[int], masks: Iterable[int], *, held: bool) -> list[Job]:
         """Runs in their order: task by task."""
@@ -99,9 +104,11 @@ def _attempt(study: Study, job: Job, loop: asyncio.AbstractEventLoop) -> Made:
             answer = study.run(task, chosen, **more)
             if inspect.isawaitable(answer):
                 answer = asyncio.run_coroutine_threadsafe(_awaited(answer), loop).result()
-        except (Exception, SystemExit) as raised:  # noqa: BLE001 - anybody's workflow: that it fails is an outcome
+        except (Exception, SystemExit) as raised:  # anybody's workflow: that it fails is an outcome
+            if study.strict:
+                raise
             error = f"{type(raised).__name__}: {raised}\n{outside.line_of(raised)}"
-    seconds = round(time.monotonic() - began, 3)
+    seconds = round(time.monotonic() - began + meter.saved_s, 3)
     if not error:
         with outside.own_faults("", "score raised", where=f"task {job.task}, answer {_text(answer)[:80]!r}"):
             found = study.score(task, answer)
@@ -131,10 +138,18 @@ def _recorded(study: Study, row: Row, answer: Any) -> Episode:
 
 def stored(folder: RunFolder) -> list[Row]:
     """The runs so far, those whose two lines both stand; the rest is cut off."""
+    rows = rows_of(folder)
+    folder.truncate(len(rows))
+    return rows
+
+
+def rows_of(folder: RunFolder) -> list[Row]:
+    """The runs so far, those whose two lines both stand."""
     seconds = {row["step"]: row["seconds"] for row in folder.read_metrics()}
-    folder.truncate(min(len(seconds), sum(1 for _ in folder.read_episodes())))
     rows: list[Row] = []
     for found in folder.read_episodes():
+        if found["step"] not in seconds:
+            break
         facts, episode = found["meta"], Episode.from_dict(found)
         job = Job(facts["held"], int(episode.task_id.removeprefix("task ")), facts["mask"], episode.seed)
         counted = facts["calls"], facts["tokens"], facts.get("error", ""), frozenset[str](facts["read"])
@@ -144,6 +159,8 @@ def stored(folder: RunFolder) -> list[Row]:
 
 def _text(value: Any) -> str:
     """A task or an answer as text; of what has none that stays the same its type."""
+    if isinstance(value, Task):
+        return value.text
     try:
         return (value if isinstance(value, str) else dump(value))[:_TEXT]
     except (BadInput, TypeError, RecursionError):

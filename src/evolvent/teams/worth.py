@@ -28,7 +28,7 @@ from evolvent.formulas.effect import LEAST
 from evolvent.teams.game import Game, Row
 from evolvent.teams.page import page_of
 from evolvent.teams.parts import fingerprint, masks_of, parts_of
-from evolvent.teams.report import Report, report_of
+from evolvent.teams.report import Report, report_of, summary_of
 from evolvent.teams.study import Job, Study, in_order, stored
 
 KIND = "worth"
@@ -85,9 +85,12 @@ def worth(
         live = stack.enter_context(Live(plain=True, stream=io.StringIO() if quiet else None))
         folder = stack.enter_context(_opened(Path(out), study, settings, live))
         stack.enter_context(folder.alone())
-        if threading.current_thread() is threading.main_thread():
-            stack.enter_context(folder.interrupt)
-        return _studied(study, folder, live)
+        report = measured(study, folder, live)
+        folder.write_summary({"algo": KIND, "seconds": folder.seconds, **summary_of(report)})
+        page = page_of(report)
+        blocks.write(folder.path, page)
+        write_atomic(folder.path / "report.html", html_of(folder, page))
+        return report
 
 
 def _check(study: Study, verify: float) -> None:
@@ -169,7 +172,19 @@ def _opened(path: Path, study: Study, settings: dict[str, Any], live: Live) -> R
 
 
 # ------------------------------------------------------------------------------------------------ running
-def _studied(study: Study, folder: RunFolder, live: Live) -> Report:
+def measured(study: Study, folder: RunFolder, live: Live) -> Report:
+    """Make the runs of a study that are not in its folder yet, and report what all came to.
+
+    Raises:
+        Interrupted: Ctrl-C, after what was done is saved.
+    """
+    with ExitStack() as stack:
+        if threading.current_thread() is threading.main_thread():
+            stack.enter_context(folder.interrupt)
+        return _measured(study, folder, live)
+
+
+def _measured(study: Study, folder: RunFolder, live: Live) -> Report:
     rows, full = stored(folder), (1 << len(study.parts)) - 1
     plan = study.jobs(study.fit, study.masks, held=False)
     most = len(plan) + _VERIFIED * len(study.held) * study.seeds
@@ -187,15 +202,7 @@ def _studied(study: Study, folder: RunFolder, live: Live) -> Report:
         if study.held and not folder.finished:
             again = study.jobs(study.held, sorted({best, 0, full}), held=True)
             _run(study, [*(Job(*row[:4]) for row in fit), *again], rows, (folder, live, loop, most))
-    report = report_of(folder.path, study.parts, rows, best, looked=looked)
-    page = page_of(report)
-    worths = {name: {"value": one.shapley.value, "ci95": one.shapley.ci95} for name, one in report.parts.items()}
-    score = page.score and {"name": page.score.name, "value": page.score.value, "ci95": page.score.ci95}
-    summary = {"algo": KIND, "score": score, "seconds": folder.seconds, "best": report.best, "parts": worths}
-    folder.write_summary(summary)
-    blocks.write(folder.path, page)
-    write_atomic(folder.path / "report.html", html_of(folder, page))
-    return report
+    return report_of(folder.path, study.parts, rows, best, looked=looked)
 
 
 def _run(

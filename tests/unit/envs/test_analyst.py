@@ -28,6 +28,12 @@ def test_keeps_the_protocol(analyst):
     check_env(analyst)  # the default action is no SQL at all
 
 
+def test_the_long_schema_has_what_the_instructions_leave_out(analyst):
+    lines = analyst.schema().splitlines()
+    assert len(lines) == 5 and lines[0].startswith("CREATE TABLE flights(year INTEGER, month INTEGER")
+    assert "carrier TEXT" in lines[0] and "such as 2013, 1, 1, 517" in lines[0] and "NULL" in lines[4]
+
+
 def test_thirty_kinds_with_words_of_their_own():
     assert N >= 24
     assert all(len(set(kind.wordings)) >= 3 for kind in KINDS)

@@ -193,6 +193,36 @@ def test_costs_are_shared_by_the_same_game(tmp_path):
     assert report.against[0].name == "everything strong" and report.against[0].value == 0
 
 
+def test_what_configurations_score_beyond_the_sum_of_their_parts(tmp_path):
+    """By hand: values .5 and .5, so each alone is foretold .5 and scores .2; of parts that add up nothing is left."""
+
+    def run(task, parts):
+        evolvent.spent(1, saved_s=40.0 if parts["a"] else 0.0)
+        return {0: 0.0, 1: 0.2, 2: 1.0}[bool(parts["a"]) + bool(parts["b"])]
+
+    report = study(run, {"a": PAIR, "b": PAIR}, tmp_path / "pair")
+    beyond = {one.strong: one.beyond and (one.added, one.beyond.value) for one in report.configurations}
+    assert beyond == {
+        (): None,
+        ("a", "b"): None,
+        ("a",): pytest.approx((0.5, -0.3)),
+        ("b",): pytest.approx((0.5, -0.3)),
+    }
+    assert "to 0.300 on average, 0.300 at most (a); 2 of 2 intervals of the error leave out 0" in str(report)
+    *_, configurations = blocks.read(tmp_path / "pair").of(blocks.Table)
+    assert configurations.columns[:4] == ("configuration", "score", "if parts add", "beyond that")
+    assert report.parts["a"].takes["seconds"].value == pytest.approx(40, abs=1), "an answer from a cache is not free"
+    sums = {"a": 0.3, "b": 0.1}
+
+    def add(task, parts):
+        return sum(sums[name] for name in sums if parts[name])
+
+    report = study(add, dict.fromkeys(sums, PAIR), tmp_path / "sum")
+    assert "to 0.000 on average" in str(report) and "0 of 2 intervals" in str(report)
+    with pytest.raises(BadInput, match="not what a call takes"):
+        evolvent.spent(1, saved_s=-1.0)
+
+
 def test_what_was_not_counted_is_unknown_and_said(tmp_path, monkeypatch):
     def run(task, parts):
         evolvent.spent(None if task["id"] == 3 else 5)

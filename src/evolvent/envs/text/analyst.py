@@ -36,7 +36,7 @@ class Analyst:
     """The world. See ``make`` for the options; implements ``evolvent.core.protocols.Env``.
 
     Besides the protocol: ``drift()`` changes the definitions at once, ``definition(kind)`` says them in words,
-    ``answer_form(text)`` is the query inside a model's answer.
+    ``schema()`` describes all tables at length, ``answer_form(text)`` is the query inside a model's answer.
     """
 
     name = "analyst"
@@ -149,6 +149,17 @@ class Analyst:
                 "error": result.error,
             },
         )
+
+    def schema(self) -> str:
+        """Every table with the types of all its columns, and one of its rows: what ``instructions`` leave out."""
+        lines: list[str] = []
+        for name, table in self._about.source.tables.items():
+            columns = (column.partition("=")[0].partition(":") for column in table.columns.split())
+            declared = ", ".join(f"{column} {(kind or 'integer').upper()}" for column, _, kind in columns)
+            (row,) = self._house.run(f"SELECT * FROM {name} LIMIT 1").rows
+            values = ", ".join("NULL" if value is None else cell(value) for value in row)
+            lines.append(f"CREATE TABLE {name}({declared}); -- such as {values}\n")
+        return "".join(lines)
 
     @staticmethod
     def answer_form(action: str) -> str:

@@ -38,5 +38,16 @@ KIND = Kind(
             "algos/holos.md",
             ("holos",),
         ),
+        Choice(
+            "a small language model and a large one, and the wish to know where in a workflow the large one is needed",
+            "nothing: what the large one earns and costs as planner, reasoner, actor and reflector, over all 16 teams",
+            "evolvent run shapley_flow --steps 2 --tasks 24",
+            "llama",
+            "not measured yet",
+            "no",
+            "not measured yet; the best team is tried on fresh tasks. For a workflow of your own: `evolvent.worth`",
+            "algos/shapley_flow.md",
+            ("shapley_flow",),
+        ),
     ),
 )
