@@ -140,7 +140,7 @@ def alpha_rank(payoff: np.ndarray, *, slip: float = 0.01) -> Mixture:
         flow_SS[place[:, :, None], place[:, None, :]] += rate * ~np.eye(sizes[p], dtype=bool)
     balance_SS = flow_SS.T - np.diag(flow_SS.sum(axis=1))
     balance_SS[0] = 1.0  # the shares sum to 1, in place of an equation that follows from the others
-    share = np.linalg.solve(balance_SS, np.eye(number)[0]).reshape(sizes)
+    share = np.asarray(np.linalg.solve(balance_SS, np.eye(number)[0]), np.float64).reshape(sizes)
     return tuple(_normalised(share.sum(axis=tuple(q for q in range(players) if q != p))) for p in range(players))
 
 

@@ -1,0 +1,81 @@
+"""What a run over populations gives to a worker: a response, plays of members, the judge; functions of their arguments.
+
+A *response* is ``(game, player, against, seed, budget) -> policy``: ``game`` by name, ``against`` the other players'
+policies (each the mixture of its members by own reach), ``policy`` float64 ``[I, N]``. Whatever learns a policy for
+one seat can stand beside ``exact``: what it learned is written down for each information state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from evolvent.core.game import Game
+from evolvent.core.seeding import rng
+from evolvent.runs.population import tabular
+from evolvent.runs.population.payoffs import Cell, Plays
+
+Response = Callable[[str, int, Sequence[np.ndarray], int, int], np.ndarray]
+
+
+def exact(game: str, player: int, against: Sequence[np.ndarray], seed: int, budget: int) -> np.ndarray:
+    """A best response, by OpenSpiel's tree search; needs neither seed nor budget."""
+    return tabular.best_response(tabular.tree(game), player, against)
+
+
+RESPONSES: dict[str, Response] = {"exact": exact}
+
+
+def judged(game: str, policies: Sequence[np.ndarray]) -> float:
+    """NashConv, by OpenSpiel: it knows nothing of the population."""
+    return tabular.nash_conv(tabular.tree(game), policies)
+
+
+def played(
+    game: str, members: Sequence[dict[int, np.ndarray]], cells: Sequence[tuple[Cell, int]], seed: int
+) -> list[tuple[Cell, Plays]]:
+    """What the members of each cell earn: in as many plays, drawn from what they make probable, or exactly (0 plays).
+
+    ``members``: by player, the policies of the members that occur. A cell draws the same whichever task it is in.
+    """
+    tree = tabular.tree(game)
+    ends = [{k: tabular.ends(tree, p, one) for k, one in own.items()} for p, own in enumerate(members)]
+    found: list[tuple[Cell, Plays]] = []
+    for cell, plays in cells:
+        chance_E = tree.chance_E * np.prod([ends[p][k] for p, k in enumerate(cell)], axis=0)
+        if not plays:
+            mean = chance_E @ tree.returns_EP
+            found.append((cell, Plays(0, tuple(mean.tolist()), (0.0,) * len(cell))))
+            continue
+        drawn_E = rng(seed, *cell).multinomial(plays, chance_E / chance_E.sum())
+        mean = drawn_E @ tree.returns_EP / plays
+        spread = drawn_E @ (tree.returns_EP - mean) ** 2
+        found.append((cell, Plays(plays, tuple(mean.tolist()), tuple(spread.tolist()))))
+    return found
+
+
+def record(
+    game: str, members: Sequence[Sequence[np.ndarray]], mixture: Sequence[np.ndarray], seed: int, number: int
+) -> Game:
+    """A play for looking at: each player draws a member from its mixture, and keeps it to the end."""
+    tree, draw = tabular.tree(game), rng(seed, "match", number)
+    cell = [int(draw.choice(len(weight), p=weight)) for weight in mixture]
+    names = [f"player {p}, member {k}" for p, k in enumerate(cell)]
+    out = Game(game, names, seed=seed, id=f"match-{number}", meta={"members": cell})
+    numbers = [{knows: i for i, knows in enumerate(states)} for states in tree.states]
+    state = tabular.load(game).new_initial_state()
+    while not state.is_terminal():
+        if state.is_chance_node():
+            outcomes = state.chance_outcomes()
+            move = int(draw.choice([a for a, _ in outcomes], p=[p for _, p in outcomes]))
+            out.chance(move, outcomes, text=state.action_to_string(move))
+        else:
+            p, legal = state.current_player(), state.legal_actions()
+            knows = state.information_state_string(p)
+            probs = members[p][cell[p]][numbers[p][knows], legal]
+            move = int(draw.choice(legal, p=probs / probs.sum()))
+            out.act(p, move, legal, probs=probs, text=state.action_to_string(move), knows=knows)
+        state.apply_action(move)
+    out.end(state.returns())
+    return out
