@@ -1,9 +1,11 @@
-"""Environments: ``load("analyst:drift=0.5")`` makes one of tasks, ``load_team("spread:n=3", 32)`` copies of a team's.
+"""Environments: ``load("analyst:drift=0.5")`` makes one of tasks, ``load_team("spread:n=3", 32)`` copies of a team's,
+``load_game("kuhn", 32)`` copies of a game in turns.
 
 A module of ``text/`` or ``team/`` with ``make`` is an environment of tasks; one with ``make_solo`` (one copy) or
-``make_team`` (all copies at once) is a team environment. One of your own is ``file.py``, ``file.py:NAME,key=value`` or
-``package.module:NAME`` (``envs.own`` says what may stand there), and an installed package may bring some (entry points
-``evolvent.envs``). Nothing is imported before it is asked for.
+``make_team`` (all copies at once) is a team environment; one of ``games/`` with ``make_game`` is a game in turns. One
+of your own is ``file.py``, ``file.py:NAME,key=value`` or ``package.module:NAME`` (``envs.own`` says what may stand
+there), and an installed package may bring some (entry points ``evolvent.envs``). Nothing is imported before it is asked
+for.
 """
 
 from __future__ import annotations
@@ -26,17 +28,20 @@ from evolvent.core import outside
 from evolvent.core.errors import BadInput, closest
 from evolvent.core.protocols import Env, members
 from evolvent.core.team import TeamEnv
+from evolvent.core.turns import GameEnv
 from evolvent.envs import own
 from evolvent.envs.checked import CheckedEnv
 
-TASKS, TEAM = "tasks", "team"
-_HERE, _ROOMS = Path(__file__).parent, ("text", "team")
-_MAKERS = {"make": TASKS, "make_solo": TEAM, "make_team": TEAM}
+TASKS, TEAM, GAME = "tasks", "team", "game"
+_HERE, _ROOMS = Path(__file__).parent, ("text", "team", "games")
+_MAKERS = {"make": TASKS, "make_solo": TEAM, "make_team": TEAM, "make_game": GAME}
 
 
 @dataclass(frozen=True)
 class EnvRow:
-    """One line of ``evolvent list envs``; ``kind`` is ``"tasks"`` (``load``) or ``"team"`` (``load_team``)."""
+    """One line of ``evolvent list envs``; ``kind`` is ``"tasks"`` (``load``), ``"team"`` (``load_team``) or ``"game"``
+    (``load_game``).
+    """
 
     name: str
     kind: str
@@ -111,7 +116,7 @@ def check(spec: str, kind: str, where: str) -> None:
 
     Args:
         spec: as for ``load``.
-        kind: ``TASKS``, ``TEAM``, or "" for any.
+        kind: ``TASKS``, ``TEAM``, ``GAME``, or "" for any.
         where: named in the error.
 
     Raises:
@@ -121,7 +126,7 @@ def check(spec: str, kind: str, where: str) -> None:
 
 
 def kind_of(spec: str, where: str) -> str:
-    """``TASKS`` or ``TEAM``; what ``make`` or a function of another name returns is seen by calling it once.
+    """``TASKS``, ``TEAM`` or ``GAME``; what ``make`` or a function of another name returns is seen by calling it once.
 
     Raises:
         BadInput: as ``find``, or it does not start.
@@ -155,7 +160,7 @@ def load(spec: str) -> Env:
     with outside.own_faults(found.outside, "the environment does not start"):
         env = found.make(**given)
     if own.is_team(env):
-        raise _of_another(spec, TEAM, where)
+        raise _of_another(spec, TEAM, TASKS, where)
     _check_members(env, Env, "an environment of tasks (evolvent.core.protocols.Env)", found.outside)
     return cast("Env", CheckedEnv(env, found.outside))
 
@@ -218,8 +223,7 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float =
 
     where = f"load_team({spec!r})"
     found = _of_kind(spec, TEAM, where)
-    if isinstance(n_envs, bool) or not isinstance(n_envs, int) or n_envs < 1:
-        raise BadInput("number of copies", got=n_envs, expected="an integer of at least 1", where=where)
+    _check_copies(n_envs, where)
     kind, count = _workers(workers, n_envs, where)
     given, limit_s = found.given(where), step_s if is_own(spec) else 0.0
     if found.shape == "make_solo":
@@ -240,6 +244,24 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float =
     if found.outside:
         _check_members(env, TeamEnv, "a team environment (evolvent.core.team.TeamEnv)", found.outside)
     return Checked(env, spec, limit_s)
+
+
+def load_game(spec: str, n_envs: int) -> GameEnv:
+    """Make ``n_envs`` copies of a game in turns from ``"name:VARIANT,key=value,…"``, e.g. ``"openspiel:leduc_poker"``.
+
+    Raises:
+        BadInput: no such game, variant or option; names the closest ones.
+        MissingExtra: the package behind it is not installed.
+    """
+    where = f"load_game({spec!r})"
+    found = _of_kind(spec, GAME, where)
+    _check_copies(n_envs, where)
+    given = found.given(where)
+    with outside.own_faults(found.outside, "the game does not start"):
+        env = found.make(n_envs=n_envs, **given)
+    if found.outside:
+        _check_members(env, GameEnv, "a game in turns (evolvent.core.turns.GameEnv)", found.outside)
+    return env
 
 
 def available() -> list[EnvRow]:
@@ -274,8 +296,13 @@ def _solo_of(spec: str) -> Any:
     with outside.own_faults(found.outside, "the environment does not start"):
         made = found.make(**found.given(where))
         if not own.is_team(made) and not set(members(Env)) - set(dir(made)):
-            raise _of_another(spec, TASKS, where)
+            raise _of_another(spec, TASKS, TEAM, where)
         return own.as_solo(made, found.outside)
+
+
+def _check_copies(n_envs: int, where: str) -> None:
+    if isinstance(n_envs, bool) or not isinstance(n_envs, int) or n_envs < 1:
+        raise BadInput("number of copies", got=n_envs, expected="an integer of at least 1", where=where)
 
 
 def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
@@ -289,23 +316,26 @@ def _check_members(env: object, protocol: Any, what: str, home: str) -> None:
 def _of_kind(spec: str, kind: str, where: str) -> Found:
     """The maker of an environment that must be of a kind; what it makes is looked at where only that can tell."""
     found = find(spec, where)
-    if found.open:
+    if found.open and kind != GAME:
         return dataclasses.replace(found, shape="make" if kind == TASKS else "make_solo")
-    if _MAKERS[found.shape] != kind:
-        raise _of_another(spec, _MAKERS[found.shape], where)
+    if (its := _MAKERS.get(found.shape, TASKS)) != kind:
+        raise _of_another(spec, its, kind, where)
     return found
 
 
-def _of_another(spec: str, its: str, where: str) -> BadInput:
-    """The error of an environment of tasks where a team's was asked for, or the other way round."""
+def _of_another(spec: str, its: str, wanted: str, where: str) -> BadInput:
+    """The error of an environment of kind ``its`` where one of kind ``wanted`` was asked for."""
     at, _ = own.pointer(spec)
-    described = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment"}
-    do = {TASKS: "run it with memlift, or grpo to train a model", TEAM: "run it with mat or another team method"}
-    other = TEAM if its == TASKS else TASKS
-    fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == other]
+    described = {TASKS: "an environment of tasks for one agent", TEAM: "a team environment", GAME: "a game in turns"}
+    do = {
+        TASKS: "run it with memlift, or grpo to train a model",
+        TEAM: "run it with mat or another team method",
+        GAME: "check it with `evolvent check game`",
+    }
+    fitting = [name for name, make in _makers().items() if _MAKERS[make.name] == wanted]
     return BadInput(
         f"{at.home if at else spec.partition(':')[0]} is {described[its]}",
-        expected=f"{described[other]}: {', '.join(fitting)}",
+        expected=f"{described[wanted]}: {', '.join(fitting)}",
         where=where,
         do=f"{do[its]}; see `evolvent list envs`",
     )

@@ -1,8 +1,9 @@
 """What a Python file of yours holds as an environment: one spelling, ``file.py[:NAME]``, recognised by what is there.
 
-A function ``make``, ``make_solo`` or ``make_team``; ``parallel_env`` or a subclass of ``pettingzoo.ParallelEnv``; or
-prompts and a reward (``PROMPTS`` or ``prompts``, and ``reward`` or ``REWARDS``; see ``envs.text.graded``). What a
-function of another name, or ``make``, returns shows when it is called. Of several the name says which.
+A function ``make``, ``make_solo``, ``make_team`` or ``make_game``; ``parallel_env`` or a subclass of
+``pettingzoo.ParallelEnv``; or prompts and a reward (``PROMPTS`` or ``prompts``, and ``reward`` or ``REWARDS``; see
+``envs.text.graded``). What a function of another name, or ``make``, returns shows when it is called. Of several the
+name says which.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from evolvent.core import outside
 from evolvent.core.errors import BadInput, closest
 from evolvent.core.outside import Pointer
 
-MAKERS = ("make", "make_solo", "make_team", "parallel_env")
+MAKERS = ("make", "make_solo", "make_team", "make_game", "parallel_env")
 """Functions that are looked for by name."""
 _REWARDED = ("PROMPTS", "prompts", "reward", "REWARDS")
 _SOLO = ("team", "gives", "columns", "reset", "step", "render", "close")
 _ALIAS = re.compile(r"(graded|pettingzoo):(?:variant=)?(.*)", re.S)
 _WHAT = {
-    "": "an environment: a subclass of pettingzoo.ParallelEnv, a function make, make_solo, make_team or parallel_env, "
-    "or PROMPTS and reward",
+    "": "an environment: a subclass of pettingzoo.ParallelEnv, a function make, make_solo, make_team, make_game or "
+    "parallel_env, or PROMPTS and reward",
     "graded": "prompts and a reward: PROMPTS or prompts(), and reward(completion, prompt, **rest)",
     "pettingzoo": "a parallel environment: a subclass of pettingzoo.ParallelEnv, or parallel_env() (agents act all at "
     "once)",

@@ -46,7 +46,7 @@ class Kind:
         name: as ``Config.KIND`` and ``config.json`` call it.
         title: what it is, in a few words; lists and pages say it.
         account: what a run tells of itself, from the files of its folder alone, whether it has ended or not.
-        envs: the kind of environment it wants (``envs.TASKS``, ``envs.TEAM``); "" = any, or none.
+        envs: the kind of environment it wants (``envs.TASKS``, ``envs.TEAM``, ``envs.GAME``); "" = any, or none.
         evaluate: what ``evolvent eval`` calls where a system has no ``evaluate`` of its own:
             ``(Config, folder, live, episodes, **options)``; returns what becomes ``eval.json``.
         instead: what to do in place of that where there is nothing to evaluate apart from the run.

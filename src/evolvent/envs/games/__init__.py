@@ -1,0 +1,1 @@
+"""Games in turns (``core.turns.GameEnv``), for populations of policies."""
