@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from evolvent.core.config import at_least
 from evolvent.core.errors import BadInput, closest
@@ -34,8 +35,10 @@ class PopulationConfig:
     """Plays of each new pair of members; 0 = what they earn exactly, from the whole game."""
     more: int = 20
     """Times that as many plays are spent after them, where the meta-game is uncertain; exact payoffs need none."""
+    first: Literal["uniform", "pure"] = "uniform"
+    """The first member of each player: every legal move alike, or always the first legal move."""
     start: str = ""
-    """Run folder whose population this one begins with; empty = the uniform policy."""
+    """Run folder whose population this one begins with, in place of a first member."""
     matches: int = 8
     """Plays of the final mixture that are recorded move by move."""
     workers: int | str = 0

@@ -15,6 +15,7 @@ KIND = Kind(
     "population",
     "populations: policies of a game, grown by best responses",
     account,
+    envs="game",
     instead=_instead,
     choices=(
         Choice(

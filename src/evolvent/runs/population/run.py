@@ -10,13 +10,14 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from evolvent import envs
 from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, lines, write_atomic
@@ -216,7 +217,11 @@ def open_population(
     """
     game = tabular.tree(game_name(config.env))
     members: list[list[np.ndarray]] = [[] for _ in range(game.players)]
-    first = stored(Path(config.start), game) if config.start else [[game.uniform(p)] for p in range(game.players)]
+    if config.start:
+        first = stored(Path(config.start), game)
+    else:
+        make = {"uniform": game.uniform, "pure": game.pure}[config.first]
+        first = [[make(p)] for p in range(game.players)]
     with workers(config.workers) as tasks:
         shell = Shell(folder, live, config.iterations, resume=resume, unit="iteration")
         found = Population(config, game, folder, shell, tasks, solve, Payoffs(game.players), members)
@@ -233,12 +238,13 @@ def game_name(env: str) -> str:
     """The game of OpenSpiel that an environment is.
 
     Raises:
-        BadInput: none.
+        BadInput: no such game, or it has none.
     """
-    place, _, name = env.partition(":")
-    if place != "openspiel":
-        raise BadInput("not a game of OpenSpiel", got=env, expected="openspiel:NAME", where="--env")
-    return name
+    with closing(envs.load_game(env, 1)) as one:
+        if not one.game.openspiel:
+            do = "see `evolvent list envs`"
+            raise BadInput("OpenSpiel has no such game", got=env, expected="a game of it", where="--env", do=do)
+        return one.game.openspiel.removesuffix("()")
 
 
 def stored(path: Path, game: tabular.Tree) -> list[list[np.ndarray]]:

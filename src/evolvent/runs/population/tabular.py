@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from evolvent.core.errors import BadInput, closest, optional
+from evolvent.core.errors import BadInput, optional
 
 LIMIT = 500_000
 """Histories that a game may have."""
@@ -60,25 +60,20 @@ class Tree:
         """The policy that takes every legal move alike."""
         return self.legal[player] / self.legal[player].sum(axis=1, keepdims=True)
 
+    def pure(self, player: int) -> np.ndarray:
+        """The policy that always takes the first legal move."""
+        return np.eye(self.legal[player].shape[1])[self.legal[player].argmax(axis=1)]
+
 
 def load(name: str) -> Any:
     """A game of OpenSpiel for at least two players; one with simultaneous moves as its turn-based form.
 
     Raises:
-        BadInput: no such game, or one for another number of players.
+        BadInput: one for another number of players.
         MissingExtra: OpenSpiel is not installed.
     """
     spiel = optional("pyspiel", "games", "populations")
-    short = name.partition("(")[0]
-    if short not in spiel.registered_names():  # OpenSpiel itself would print all of them
-        expected = closest(short, spiel.registered_names())
-        raise BadInput("OpenSpiel has no such game", got=name, expected=expected, where="--env")
-    try:
-        game = spiel.load_game(name)
-    except spiel.SpielError as error:
-        raise BadInput(
-            "OpenSpiel does not load the game", got=str(error)[:200], where=f"--env openspiel:{name}"
-        ) from error
+    game = spiel.load_game(name)
     if game.num_players() < 2:
         got = f"{name}, which has {game.num_players()}"
         raise BadInput("a population plays a game of two or more", got=got, expected="2 players or more", where="--env")
@@ -203,8 +198,9 @@ def as_openspiel(game: Tree, policies: Sequence[np.ndarray]) -> dict[str, list[t
 
 
 def nash_conv(game: Tree, policies: Sequence[np.ndarray]) -> float:
-    """What all players together could gain if each alone answered best: 0 at a Nash equilibrium."""
-    return float(optional("pyspiel", "games", "populations").nash_conv(load(game.name), as_openspiel(game, policies)))
+    """What all players together could gain if each alone answered best: 0 at a Nash equilibrium (12 digits)."""
+    spiel = optional("pyspiel", "games", "populations")
+    return abs(round(float(spiel.nash_conv(load(game.name), as_openspiel(game, policies))), 12))
 
 
 def best_response(game: Tree, player: int, policies: Sequence[np.ndarray]) -> np.ndarray:
