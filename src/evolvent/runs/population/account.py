@@ -38,7 +38,9 @@ ITERATIONS, BINS = 4, 96
 KINDS = {"response": "responses", "plays": "matches", "more": "matches", "judge": "judging"}
 _READING = (
     "NashConv is what all players together would gain if each alone answered best: 0 at a Nash equilibrium. OpenSpiel "
-    "computes it from the whole game, exactly. Payoffs without an interval are exact, too."
+    "computes it from the whole game, exactly. Payoffs are returns; those without an interval are exact, too. A member "
+    "beats another where it earns more than the value. Added: what the player secured more when it joined; lost "
+    "without: what it would secure less."
 )
 
 
@@ -79,6 +81,8 @@ def _verdict(summary: Row, rows: Sequence[Row]) -> str:
         return f"NashConv {number(after)}: an equilibrium, as near as was asked for. It began at {number(before)}."
     least = min(row["nash_conv"] for row in rows)
     end = f"NashConv {number(after)} after {count(len(rows), 'iteration')}; it began at {number(before)}"
+    if after >= before:
+        return f"{end}: it did not fall."
     return f"{end} and was once at {number(least)}: it does not settle." if after > 2 * least else f"{end}."
 
 
@@ -139,15 +143,15 @@ def _beaten(summary: Row, payoffs: Row) -> list[Block]:
         found.append(Table(columns, cells, title="The weightiest members against each other"))
     joined, left_out = (summary["credit"].get(name) for name in ("joined", "left_out"))
     for p, own in enumerate(mixture):
-        earned, columns = meta_games.deviations(mean, mixture, p), ["member", "weight, %", "earns against the mixture"]
+        earned, columns = meta_games.deviations(mean, mixture, p), ["member", "weight, %", "earns"]
         rows: list[list[str | float | None]] = [[f"{k}", 100 * float(own[k]), float(earned[k])] for k in best[p]]
         if len(mixture) == 2:
-            columns.append(f"beats members of player {1 - p}")
+            columns.append(f"beats of player {1 - p}")
             margin = np.moveaxis(mean[p] - error[p], p, 0) - summary["values"][p]
             for row, k in zip(rows, best[p], strict=True):
                 row.append(", ".join(str(j) for j in best[1 - p] if margin[k, j] > 1e-9) or "none of these")
         if joined and left_out:
-            columns += ["added when it joined", "lost without it"]
+            columns += ["added", "lost without"]
             for row, k in zip(rows, best[p], strict=True):
                 row += [joined[p][k], left_out[p][k]]
         found.append(Table(tuple(columns), tuple(map(tuple, rows)), title=f"Members of player {p}", left=(0, 3)))
@@ -170,13 +174,15 @@ def _plays(folder: RunFolder) -> list[Block]:
 
 def _play(game: Game) -> Tree:
     nodes: list[Node] = []
-    for ply in game.plies:
-        who = "chance" if ply.player == CHANCE else game.players[ply.player]
-        words = "What it knew: " + " ".join(ply.knows.split()) if ply.knows else ""
-        odds = tuple((f"move {a}", round(100 * p, 1)) for a, p in zip(ply.legal, ply.probs, strict=True))
-        inside = (*([Text((words,), "soft")] if words else []), Table(("could be", "chance, %"), odds))
+    for ply, words in zip(game.plies, game.meta["words"], strict=True):
         share = ply.probs[ply.legal.index(ply.action)]
-        nodes.append(Node(-1, f"{who}: {ply.text}", facts=f"{share:.0%}", weight=share, taken=True, inside=inside))
+        if ply.player == CHANCE:
+            nodes.append(Node(-1, f"chance: {ply.text}", facts=f"{share:.0%}"))
+            continue
+        odds = tuple((word, round(100 * p, 1)) for word, p in zip(words, ply.probs, strict=True))
+        knew = Text(("What it knew: " + " ".join(ply.knows.split()),), "soft")
+        inside, said = (knew, Table(("could be", "chance, %"), odds)), f"{game.players[ply.player]}: {ply.text}"
+        nodes.append(Node(-1, said, facts=f"{share:.0%}", weight=share, taken=True, inside=inside))
     heading = f"{' against '.join(game.players)}: {' to '.join(f'{value:+g}' for value in game.returns)}"
     return Tree(heading, tuple(nodes))
 

@@ -58,14 +58,18 @@ def played(
 def record(
     game: str, members: Sequence[Sequence[np.ndarray]], mixture: Sequence[np.ndarray], seed: int, number: int
 ) -> Game:
-    """A play for looking at: each player draws a member from its mixture, and keeps it to the end."""
+    """A play for looking at: each player draws a member from its mixture, and keeps it to the end.
+
+    ``meta["words"]`` has the words of all that could be done, by ply.
+    """
     tree, draw = tabular.tree(game), rng(seed, "match", number)
     cell = [int(draw.choice(len(weight), p=weight)) for weight in mixture]
     names = [f"player {p}, member {k}" for p, k in enumerate(cell)]
     out = Game(game, names, seed=seed, id=f"match-{number}", meta={"members": cell})
     numbers = [{knows: i for i, knows in enumerate(states)} for states in tree.states]
-    state = tabular.load(game).new_initial_state()
+    state, words = tabular.load(game).new_initial_state(), list[list[str]]()
     while not state.is_terminal():
+        words.append([state.action_to_string(move) for move in state.legal_actions()])
         if state.is_chance_node():
             outcomes = state.chance_outcomes()
             move = int(draw.choice([a for a, _ in outcomes], p=[p for _, p in outcomes]))
@@ -77,5 +81,6 @@ def record(
             move = int(draw.choice(legal, p=probs / probs.sum()))
             out.act(p, move, legal, probs=probs, text=state.action_to_string(move), knows=knows)
         state.apply_action(move)
+    out.meta["words"] = words
     out.end(state.returns())
     return out
