@@ -15,6 +15,7 @@ import hammer
 import language_tables
 import p3
 import parl_mt
+import psro
 import tables
 import tau2_replay
 from marl_tables import table_of
@@ -48,10 +49,12 @@ ELSEWHERE = {
     "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
     "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`)",
     "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
+    "fsp": "beside [PSRO](psro.md#results)",
+    "self_play": "beside [PSRO](psro.md#results)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
-MEASURED = {"agent_scaling": agent_scaling, "hammer": hammer, "p3": p3, "parl_mt": parl_mt}
+MEASURED = {"agent_scaling": agent_scaling, "hammer": hammer, "p3": p3, "parl_mt": parl_mt, "psro": psro}
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
 SEARCH, FUNCTIONS = PAGES.parent / "search.md", PAGES.parent / "functions.md"
