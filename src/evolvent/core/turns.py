@@ -29,6 +29,7 @@ class GameSpec:
         max_steps: the most calls of ``step`` that one game takes.
         zero_sum: what the players earn sums to 0 in each game.
         perfect_recall: what a player knows tells everything that it knew and did before.
+        sides: players who earn together and learn as one team, each in one side; () = every player for itself.
         openspiel: the game of OpenSpiel with the same moves, information and rewards, which tabular methods and exact
             judges can load; "" = there is none.
     """
@@ -40,6 +41,14 @@ class GameSpec:
     zero_sum: bool
     perfect_recall: bool
     openspiel: str = ""
+    sides: tuple[tuple[int, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        sides = self.sides or tuple((player,) for player in range(self.players))
+        if sorted(player for side in sides for player in side) != list(range(self.players)):
+            expected = f"each of players 0 to {self.players - 1} once"
+            raise BadInput("sides of a game", got=sides, expected=expected, where="GameSpec.sides")
+        object.__setattr__(self, "sides", sides)
 
 
 @dataclass(frozen=True, eq=False)

@@ -390,7 +390,7 @@ def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]
     values: dict[str, Any] = {}
     for number, pair in enumerate(_pairs(options, where)):
         key, equals, text = ("", "", pair) if pair[0] == "[" else (part.strip() for part in pair.partition("="))
-        if not equals and number == 0 and "variant" in types:
+        if number == 0 and "variant" in types and not (equals and key.isidentifier()):
             key, text = "variant", pair
         elif not equals:
             raise BadInput("an option without a value", got=pair, expected="key=value", where=where)

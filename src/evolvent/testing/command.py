@@ -1,4 +1,4 @@
-"""`evolvent check`: whether your environment, credit rule or advantage function keeps its promises."""
+"""`evolvent check`: whether your environment, game, credit rule or advantage function keeps its promises."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from evolvent.testing.advantage import AdvantageReport, Aggregation, Form, check
 from evolvent.testing.credit import check_credit
 from evolvent.testing.env import check_env
 from evolvent.testing.functions import check_functions
+from evolvent.testing.game import check_game
 from evolvent.testing.parallel import oddities
 from evolvent.testing.team_env import check_team_env
 
 _WHERE, _STEP_S = "evolvent check", 30.0
-_KINDS = ("env", "credit", "advantage", "functions")
+_KINDS = ("env", "game", "credit", "advantage", "functions")
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,16 @@ def check(
     html: Path | None = None,
     plain: bool = False,
 ) -> None:
-    """Test whether an environment or a credit rule keeps its contract, an advantage function of any trainer is biased,
-    or a data set of calls is sound; reports the first violation, or the smallest counterexample (exit status 1).
+    """Test whether an environment, a game or a credit rule keeps its contract, an advantage function of any trainer
+    is biased, or a data set of calls is sound; reports the first violation, or the smallest counterexample (exit
+    status 1).
 
     Example: evolvent check advantage my_rule.py:my_advantage --form verl
 
     Args:
-        kind: env, credit, advantage or functions.
+        kind: env, game, credit, advantage or functions.
         name: as for --env or --rule: a name, or file.py[:NAME], with options after it; of functions the folder.
-        n: tasks to try from each split, or copies of a team environment.
+        n: tasks to try from each split, or copies of a team environment or a game.
         seed: random seed of tasks and attempts.
         trainer: of an advantage function.
         baselines: of functions: what can be had without training, on the held-out rows.
@@ -83,7 +85,12 @@ def check(
             if report.claim == "biased":
                 sys.exit(1)
             return
-        done = _env(name, n, seed, lambda text: live.note(f"! {text}")) if kind == "env" else _credit(name)
+        if kind == "env":
+            done = _env(name, n, seed, lambda text: live.note(f"! {text}"))
+        elif kind == "game":
+            done = check_game(lambda copies: envs.load_game(name, copies), n_envs=n, seed=seed)
+        else:
+            done = _credit(name)
         live.note(f"{name} keeps its promises: {', '.join(done)}")
 
 

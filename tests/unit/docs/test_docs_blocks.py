@@ -19,7 +19,7 @@ from evolvent.core.errors import BadInput
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md"]
+TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md", "docs/turns.md"]
 HERE = [  # run below, in order, in one namespace a page
     "docs/analyst.md",
     "docs/channels.md",

@@ -54,7 +54,7 @@ class ConnectFour:
 
     def knows(self, copy: int, player: int) -> str:
         """See ``GameEnv.knows``; the highest row first."""
-        board_RC = self._board_BPRC[copy, 0] + 2 * self._board_BPRC[copy, 1]
+        board_RC = self._board_BPRC[copy, 0] + np.int64(2) * self._board_BPRC[copy, 1]
         return "/".join("".join(".xo"[stone] for stone in row) for row in board_RC[::-1])
 
     def word(self, copy: int, player: int, action: int) -> str:
@@ -66,7 +66,7 @@ class ConnectFour:
 
     def _show(self, reward_BP: np.ndarray) -> GameFrame:
         """Information: three boards of the first player's stones, the second's, and what is free."""
-        free_BRC = ~self._board_BPRC.any(axis=1)
+        free_BRC = np.logical_not(self._board_BPRC.any(axis=1))
         info_BD = np.concatenate([self._board_BPRC, free_BRC[:, None]], axis=1).reshape(self.n_envs, -1)
         self._frame = in_turn(self._mover_B, info_BD, free_BRC[:, -1], reward_BP)
         return self._frame

@@ -1,8 +1,8 @@
 """Any game of OpenSpiel that has tensors: in turns or at once, with chance; ``openspiel:leduc_poker``.
 
 Lanctot et al., "OpenSpiel: A Framework for Reinforcement Learning in Games", 2019. What a player knows is the game's
-information state tensor, or its observation tensor where it has no other: then it may forget. A game with settings
-stands in brackets: ``openspiel:[goofspiel(num_cards=4,points_order=descending)]``.
+information state tensor, or its observation tensor where it has no other: then it may forget. Settings are written as
+there, in brackets where there are several: ``openspiel:[goofspiel(num_cards=4,points_order=descending)]``.
 """
 
 from __future__ import annotations
@@ -127,15 +127,22 @@ def make_game(variant: str, *, n_envs: int) -> OpenSpielGame:
     if (name := variant.partition("(")[0]) not in known:
         raise BadInput("OpenSpiel has no such game", got=name, expected=closest(name, known), where=where)
     try:
-        game = pyspiel.load_game(variant)
+        return _made(variant, n_envs, where)
     except pyspiel.SpielError as error:
         raise BadInput("OpenSpiel does not load this game", got=str(error), where=where) from error
+
+
+def _made(variant: str, n_envs: int, where: str) -> OpenSpielGame:
+    import pyspiel
+
+    game = pyspiel.load_game(variant)
     kind = game.get_type()
     if not (kind.provides_information_state_tensor or kind.provides_observation_tensor):
-        do = "openspiel:turn_based_simultaneous_game(game=…), or another game"
-        raise BadInput("a game without tensors of what a player knows", got=name, where=where, do=do)
+        raise BadInput(
+            "a game without tensors of what a player knows", got=variant, where=where, do="take another game"
+        )
     if kind.dynamics == pyspiel.GameType.Dynamics.MEAN_FIELD:
-        raise BadInput("a mean-field game has no players of its own", got=name, where=where)
+        raise BadInput("a mean-field game has no players of its own", got=variant, where=where)
     if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC:
-        raise BadInput("a game that draws by itself, not by the seed", got=name, where=where)
+        raise BadInput("a game that draws by itself, not by the seed", got=variant, where=where)
     return OpenSpielGame(game, n_envs)
