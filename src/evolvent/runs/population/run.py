@@ -27,7 +27,7 @@ from evolvent.formulas.meta_games import Mixture
 from evolvent.runs.population import response, tabular
 from evolvent.runs.population.config import PopulationConfig
 from evolvent.runs.population.payoffs import Cell, Payoffs, Plays
-from evolvent.runs.population.summary import summarise
+from evolvent.runs.population.summary import settled, summarise
 from evolvent.runs.population.tasks import Done, Tasks, workers
 from evolvent.runs.shell import Phase, Shell
 
@@ -133,22 +133,14 @@ class Population:
     def finish(self, algo: str) -> dict[str, Any]:
         """Judge the last mixture, write what there is, and return the summary that stands in ``summary.json``."""
         mixture = self.solve(self.payoffs.mean)
-        policies = self.mixed(mixture)
-        judged = tabular.nash_conv(self.game, policies) if self.config.judge else None
-        return {"algo": algo, **summarise(self, mixture, policies, judged)}
+        found = (self.members, self.payoffs, mixture, self.mixed(mixture))
+        return {"algo": algo, **summarise(self.config, self.folder, self.game, *found)}
 
     # ---------------------------------------------------------------------------------------------- its parts
     def mixed(self, weights: Sequence[np.ndarray]) -> list[np.ndarray]:
         """A policy a player that earns what the mixture of its members earns."""
         both = enumerate(zip(self.members, weights, strict=True))
         return [tabular.mixed(self.game, p, np.stack(own), x) for p, (own, x) in both]
-
-    def settled(self) -> bool:
-        """Whether the last mixture is good enough to stop."""
-        rows = self.folder.read_metrics()[-1:]
-        if rows and self.config.judge:
-            return rows[0]["nash_conv"] < self.config.tolerance
-        return bool(rows) and rows[0]["gain"] + 1.96 * rows[0]["gain_error"] < self.config.tolerance
 
     def _play(self, name: str, members: list[dict[int, np.ndarray]], cells: Iterable[Cell], times: int = 1) -> None:
         asked = [(cell, self.config.plays * times) for cell in cells]
@@ -225,7 +217,7 @@ def open_population(
     with workers(config.workers) as tasks:
         shell = Shell(folder, live, config.iterations, resume=resume, unit="iteration")
         found = Population(config, game, folder, shell, tasks, solve, Payoffs(game.players), members)
-        shell.spent = lambda: float(found.settled())
+        shell.spent = lambda: float(settled(config, folder))
         if resume and (folder.path / STORE).exists():
             found.go_on()
         else:

@@ -3,71 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from evolvent.core.episode import Episode
+from evolvent.core.folder import RunFolder
 from evolvent.core.game import encode_game
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.credit import component_member
 from evolvent.formulas import meta_games
 from evolvent.runs.population import response, tabular
-
-if TYPE_CHECKING:
-    from evolvent.runs.population.run import Population
+from evolvent.runs.population.config import PopulationConfig
+from evolvent.runs.population.payoffs import Payoffs
 
 MIXTURE, PAYOFFS, MATCHES = "mixture.json", "payoffs.json", "matches.jsonl"
 
 
+def settled(config: PopulationConfig, folder: RunFolder) -> bool:
+    """Whether the mixture of the last iteration is good enough to stop."""
+    rows = folder.read_metrics()[-1:]
+    if rows and config.judge:
+        return rows[0]["nash_conv"] < config.tolerance
+    return bool(rows) and rows[0]["gain"] + 1.96 * rows[0]["gain_error"] < config.tolerance
+
+
 def summarise(
-    population: Population, mixture: Sequence[np.ndarray], policies: Sequence[np.ndarray], judged: float | None
+    config: PopulationConfig,
+    folder: RunFolder,
+    game: tabular.Tree,
+    members: Sequence[Sequence[np.ndarray]],
+    payoffs: Payoffs,
+    mixture: Sequence[np.ndarray],
+    policies: Sequence[np.ndarray],
 ) -> dict[str, Any]:
     """Write the files, and return the summary.
 
     ``mixture.json`` is one policy of all players, ``{information state: [[move, probability], …]}``, as
     ``pyspiel.nash_conv(game, …)`` takes it.
     """
-    config, path, game = population.config, population.folder.path, population.game
+    path, rows = folder.path, folder.read_metrics()
     exported = {knows: [list(one) for one in moves] for knows, moves in tabular.as_openspiel(game, policies).items()}
     write_atomic(path / MIXTURE, dump(exported) + "\n")
-    write_atomic(path / PAYOFFS, dump(population.payoffs.as_json()) + "\n")
-    plays = (response.record(game.name, population.members, mixture, config.seed, i) for i in range(config.matches))
+    write_atomic(path / PAYOFFS, dump(payoffs.as_json()) + "\n")
+    plays = (response.record(game.name, members, mixture, config.seed, i) for i in range(config.matches))
     write_atomic(path / MATCHES, (encode_game(one) + "\n" for one in plays))
-    rows = population.folder.read_metrics()
     gain = rows[-1]["gain"] if rows else None
-    score = (
-        {"name": "gain of the last responses", "value": gain}
-        if judged is None
-        else {"name": "NashConv", "value": judged}
-    )
+    score = {"name": "gain of the last responses", "value": gain}
+    if config.judge:
+        score = {"name": "NashConv", "value": tabular.nash_conv(game, policies)}
     return {
         "env": config.env,
         "game": game.name,
         "seed": config.seed,
         "score": score,
         "gain": gain,
-        "stopped": population.settled(),
+        "stopped": settled(config, folder),
         "iterations": len(rows),
-        "values": meta_games.values(population.payoffs.mean, mixture).tolist(),
+        "values": meta_games.values(payoffs.mean, mixture).tolist(),
         "mixture": [x.tolist() for x in mixture],
-        "credit": credits_of(population),
+        "credit": credits_of(game.name, payoffs.mean),
         "steps": len(rows),
     }
 
 
-def credits_of(population: Population) -> dict[str, list[list[float | None]]]:
+def credits_of(game: str, mean: np.ndarray) -> dict[str, list[list[float]]]:
     """What each member adds, by index and player; empty for games other than zero-sum ones of two."""
-    mean = population.payoffs.mean
     if len(mean) != 2 or np.abs(mean.sum(axis=0)).max() > 1e-6:
         return {}
-    episodes = [_play(population.game.name, cell, float(mean[0][cell])) for cell in np.ndindex(mean.shape[1:])]
-    found: dict[str, list[list[float | None]]] = {}
+    episodes = [_play(game, cell, float(mean[0][cell])) for cell in np.ndindex(mean.shape[1:])]
+    found: dict[str, list[list[float]]] = {}
     for index in ("joined", "left_out"):
         ledger = component_member.assign(episodes, component_member.Config(index))
         values = ledger.values("component").reshape(*mean.shape[1:], 2)
         both = (values[:, 0, 0].tolist(), values[0, :, 1].tolist())
-        found[index] = [[None if value != value else round(value, 9) for value in one] for one in both]
+        found[index] = [[round(value, 9) for value in one] for one in both]
     return found
 
 
