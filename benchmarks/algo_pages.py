@@ -16,6 +16,7 @@ import language_tables
 import p3
 import parl_mt
 import psro
+import single
 import tables
 import tau2_replay
 from marl_tables import table_of
@@ -87,6 +88,8 @@ def parts_of(stem: str) -> dict[str, str]:
         rows = tables.table_of(MEMORY[stem])
         more = "Success in %; more: [the analyst](../results/analyst.md), [a text world](../results/text-world.md)."
         return {"results": "\n".join([*rows, "", more]) if rows else "None published yet."}
+    if stem in {algo for algo, *_ in single.CELLS.values()}:
+        return {"results": "\n".join(single.table_of(stem)) or "None published yet."}
     rows = table_of(stem)
     lines = [*rows, "", "Greedy play; more: [results](../results/marl.md)."]
     return {"results": "\n".join(lines) if rows else "None published yet."}

@@ -13,9 +13,9 @@ from marl_mujoco import TUNED
 from evolvent import envs
 from evolvent.core.jsonfile import write_atomic
 from evolvent.core.machine import provenance
+from evolvent.learn.team.player import TeamPlayer
+from evolvent.learn.team.views import Views
 from evolvent.runs.team.evaluation import idle_act, summarise
-from evolvent.runs.team.player import TeamPlayer
-from evolvent.runs.team.views import Views
 
 COPIES, ATTEMPTS = 16, 64
 

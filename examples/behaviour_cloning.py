@@ -20,6 +20,8 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_codec import load_rollout
 from evolvent.core.seeding import rng, seed_tree
 from evolvent.learn import checkpoint
+from evolvent.learn.team.player import TeamPlayer
+from evolvent.learn.team.views import Views
 from evolvent.models.team.actors import Actors
 from evolvent.runs.kind import Kind
 from evolvent.runs.own.account import account
@@ -27,8 +29,6 @@ from evolvent.runs.shell import Shell
 from evolvent.runs.team.actors import acting
 from evolvent.runs.team.evaluation import random_act, summarise
 from evolvent.runs.team.frozen import team_of
-from evolvent.runs.team.player import TeamPlayer
-from evolvent.runs.team.views import Views
 
 KIND = Kind("cloning", "behaviour cloning: a policy from recorded rollouts", account)
 

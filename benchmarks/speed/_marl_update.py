@@ -23,10 +23,10 @@ from evolvent.core.team import Frame, TeamSpec
 from evolvent.credit import agent_gae
 from evolvent.learn.team.batch import Batch
 from evolvent.learn.team.ppo import improve_joint
+from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.value_norm import ValueNorm
+from evolvent.learn.team.views import Views
 from evolvent.models.team.joint import JointPolicy
-from evolvent.runs.team.steps import Steps
-from evolvent.runs.team.views import Views
 
 from ._marl_reference import PlainJoint
 

@@ -52,6 +52,13 @@ PACKAGES = {
     "pettingzoo:sisl.multiwalker_v9": {"n_envs": 2, "steps": 80},
     "pettingzoo:sisl.pursuit_v5,limit=5": {"n_envs": 1, "steps": 8},
     "pettingzoo:toy_parallel": {},
+    "gymnasium:CartPole-v1": {},
+    "gymnasium:Pendulum-v1,max_episode_steps=40": {},
+    "gymnasium:Hopper-v5": {},
+    "gymnasium:FrozenLake-v1": {},
+    "gymnasium:FrozenLake-v1,is_slippery=false": {"random_start": False},
+    "gymnasium:MountainCarContinuous-v0,max_episode_steps=30": {},
+    "gymnasium:Blackjack-v1": {},  # a tuple of spaces, no time limit
 }
 
 

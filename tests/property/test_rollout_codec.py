@@ -13,7 +13,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.rollout import Rollout
 from evolvent.core.rollout_codec import load_rollout, save_rollout
 from evolvent.credit import agent_gae
-from evolvent.runs.team.steps import Steps
+from evolvent.learn.team.steps import Steps
 
 quick = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import Batch, View
     from evolvent.learn.team.descent import Rows
+    from evolvent.learn.team.player import Act
     from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.learn.team.views import Views
     from evolvent.models.team.actors import Actors, JointQ
-    from evolvent.runs.team.player import Act
-    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 1705.08926"
 LEVELS = ("agent", "step")

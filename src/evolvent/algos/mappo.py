@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import Batch
     from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.learn.team.views import Views
     from evolvent.models.team.actors import Actors, Critic, JointQ
-    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2103.01955"
 LEVELS = ("agent", "step")

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from evolvent.learn.team.batch import View
+    from evolvent.learn.team.player import Act
+    from evolvent.learn.team.views import Views
     from evolvent.models.team.joint import JointPolicy
-    from evolvent.runs.team.player import Act
-    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2205.14953"
 LEVELS = ("agent", "step")

@@ -380,6 +380,7 @@ def _options(make: ast.FunctionDef) -> str:
             shown.append("VARIANT" if default is None else f"VARIANT={ast.unparse(default)}")
         elif arg.arg != "n_envs":
             shown.append(f"{arg.arg}={ast.unparse(default) if default else '…'}")
+    shown += ["key=value"] if make.args.kwarg else []
     return ", ".join(shown)
 
 
@@ -387,6 +388,8 @@ def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]
     known = {name: one for name, one in inspect.signature(make).parameters.items() if name not in ("self", "n_envs")}
     hints = own.hints(make)
     types = {name: hints.get(name, _type_of(one.default)) for name, one in known.items() if one.kind not in own.REST}
+    # what the rest may be is said by a union of types, as in `**options: int | str`
+    rest = [hints[name] for name, one in known.items() if one.kind in own.REST and typing.get_args(hints.get(name))]
     values: dict[str, Any] = {}
     for number, pair in enumerate(_pairs(options, where)):
         key, equals, text = ("", "", pair) if pair[0] == "[" else (part.strip() for part in pair.partition("="))
@@ -394,11 +397,11 @@ def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]
             key, text = "variant", pair
         elif not equals:
             raise BadInput("an option without a value", got=pair, expected="key=value", where=where)
-        if key not in types:
+        if key not in types and not rest:
             raise BadInput("unknown option", got=key, expected=closest(key, list(types) or ["none"]), where=where)
         if key in values:
             raise BadInput("an option given twice", got=key, where=where)
-        values[key] = _typed(_bare(text, where), types[key], f"{where}, option {key}")
+        values[key] = _typed(_bare(text, where), types.get(key, *rest), f"{where}, option {key}")
     missing = [key for key in types if known[key].default is inspect.Parameter.empty and key not in values]
     if missing:
         do = "write NAME:VARIANT" if "variant" in missing else ""

@@ -26,6 +26,7 @@ COMMON = {
     "save_every": 2,
 }
 JOINT = {"width": 8, "epochs": 2, "minibatches": 2, "mask_dead": True}
+REPLAY = {"warmup": 0, "train_every": 5, "batch": 8, "buffer": 60}  # it wraps
 CASES = {
     "mat": {"env": "dying", **JOINT},
     "pmat": {"env": "dying", **JOINT},
@@ -34,6 +35,9 @@ CASES = {
     "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "minibatches": 3},
     "ippo": {"env": "spread:n=2,limit=4", "shared": False},
     "coma": {"env": "spread:n=2,limit=4,discrete=true", "critic_steps": 3, "target_every": 5},
+    "ppo": {"env": "spread:n=1,limit=4", "minibatches": 2},
+    "dqn": {"env": "spread:n=1,limit=4,discrete=true", "target_every": 7, "n_step": 3, **REPLAY},
+    "ddpg": {"env": "spread:n=1,limit=4", "twin": True, "smoothing": 0.2, "delay": 2, "n_step": 2, **REPLAY},
 }
 
 
@@ -48,8 +52,12 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
     hidden = {"hidden": (16,)} if hasattr(module.Config(), "hidden") else {}
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
     # the last that learns in an update: a function of the system, or one that it imports where it runs
-    places = [(module, name) for name in ("learn_values", "learn")]
-    places += [(ppo, "improve_joint")] if issubclass(module.Config, Joint) else [(critic, "fit_state_critic")]
+    places = [(module, name) for name in ("learn_values", "learn", "improve")]
+    places += (
+        [(ppo, "improve_joint")]
+        if issubclass(module.Config, Joint)
+        else [(critic, "fit_state_critic" if algo != "ppo" else "fit_critic")]
+    )
     where, last = next(place for place in places if hasattr(*place))
     whole, cut = (begin(tmp_path / name, algo, config) for name in ("whole", "cut"))
     with Live(plain=True) as live:

@@ -21,15 +21,15 @@ from evolvent.envs.team.spread import Spread
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.learn.team.batch import View
+from evolvent.learn.team.player import TeamPlayer
+from evolvent.learn.team.steps import Steps
+from evolvent.learn.team.views import Views
 from evolvent.models.team.actors import Actors
 from evolvent.runs.team import run as team_session
 from evolvent.runs.team.actors import acting
 from evolvent.runs.team.config import Plan
 from evolvent.runs.team.evaluation import baselines, random_act
-from evolvent.runs.team.player import TeamPlayer
 from evolvent.runs.team.run import TeamRun
-from evolvent.runs.team.steps import Steps
-from evolvent.runs.team.views import Views
 from run_folders import begin
 
 SMALL = {"envs": 4, "horizon": 6, "eval_every": 0, "eval_episodes": 4, "save_every": 3, "epochs": 1}

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
+from evolvent.learn.team.steps import Steps
+from evolvent.learn.team.views import Views
 from evolvent.runs.team.evaluation import random_act
-from evolvent.runs.team.steps import Steps
-from evolvent.runs.team.views import Views
 from joint_cases import KINDS, team_of
 
 TEAM = TeamSpec(("a", "b"), 3, (ActionSpec(choices=4), ActionSpec(choices=2)))

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from evolvent.algos.pmat.plackett_luce import Orderly
     from evolvent.learn.team.batch import Batch, View
     from evolvent.learn.team.descent import Rows
+    from evolvent.learn.team.player import Act
     from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.learn.team.views import Views
     from evolvent.models.team.joint import JointLogprobs
-    from evolvent.runs.team.player import Act
-    from evolvent.runs.team.views import Views
 
 PAPER = "arXiv 2502.16496"
 LEVELS = ("agent", "step")

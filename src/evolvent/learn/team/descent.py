@@ -6,7 +6,7 @@ intermediate result is memory fresh from the system. Pieces give the same gradie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,12 @@ def descend(
         sizes = [nn.utils.clip_grad_norm_(group["params"], grad_clip) for group in optimizer.param_groups]
         optimizer.step()
         steps.append(metrics | {"grad_norm": torch.stack(sizes).norm().item()})
-    return {name: sum(step[name] for step in steps) / len(steps) for name in steps[0]} if steps else {}
+    return means(steps)
+
+
+def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Means by name, for the log; nothing of nothing."""
+    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]} if rows else {}
 
 
 def pieces(rows: Rows, like: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Rows, float]]:

@@ -128,7 +128,7 @@ def shares(
 
 def _credit(run: Updates, agents: Sequence[str]) -> list[Block]:
     total, _, thirds = shares(run, agents, 3)
-    if not total:
+    if not total or len(agents) == 1:
         return []
     _, x, over = shares(run, agents, 60)
     said = (

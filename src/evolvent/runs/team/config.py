@@ -37,11 +37,12 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class TeamConfig:
-    """Settings that every team learner has."""
+class EnvConfig:
+    """Settings that every learner in environments has."""
 
     KIND = "team"
     EXTENDABLE = (("steps", "step"),)
+    ids = False  # a field where there are several agents
 
     env: str = "spread:n=3"
     """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread; or yours, file.py[:NAME]."""
@@ -53,14 +54,42 @@ class TeamConfig:
     """Copies of the environment that are stepped in parallel."""
     horizon: int = 100
     """Rollout length T: steps of each copy of the environment between two updates."""
-    ids: bool = True
-    """Append the agent's index (one-hot) to its observation."""
     gamma: float = 0.99
     """Discount factor per step."""
-    gae_lambda: float = 0.95
-    """λ of GAE."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
+
+
+@dataclass(frozen=True)
+class TeamConfig(EnvConfig):
+    """Settings of a team's learners from rollouts."""
+
+    ids: bool = True
+    """Append the agent's index (one-hot) to its observation."""
+    gae_lambda: float = 0.95
+    """λ of GAE."""
+
+
+@dataclass(frozen=True)
+class ReplayConfig(EnvConfig):
+    """Settings of learners from a replay buffer."""
+
+    envs: int = 1
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 500
+    """Steps of each copy of the environment between two lines of the log (an update)."""
+    plan: Plan = Plan(eval_every=20, save_every=20)
+    """Workers, device, evaluations, checkpoints."""
+    buffer: int = 100_000
+    """Steps that the replay buffer holds, over all copies; it stands in every checkpoint."""
+    batch: int = 128
+    """Transitions of a gradient step."""
+    warmup: int = 1_000
+    """Steps over all copies before the first gradient step."""
+    train_every: int = 1
+    """Steps of each copy between two gradient steps."""
+    n_step: int = 1
+    """Rewards that a target sums before it is bootstrapped; fewer where an attempt ends."""
 
 
 @dataclass(frozen=True)

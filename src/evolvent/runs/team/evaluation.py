@@ -17,7 +17,7 @@ from evolvent.core.team import Frame, TeamSpec
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import stratified_bootstrap
 from evolvent.learn.team.batch import View
-from evolvent.runs.team.player import MAX_STEPS, Act, TeamPlayer
+from evolvent.learn.team.player import MAX_STEPS, Act, TeamPlayer
 
 BASELINES = {"random": "random actions", "idle": "no action"}
 LONG = 2_000

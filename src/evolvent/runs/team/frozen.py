@@ -14,18 +14,18 @@ from evolvent.core.seeding import seed_tree
 from evolvent.core.team import TeamSpec
 from evolvent.evaluate.live import Live, interval
 from evolvent.runs.sources import pinned
-from evolvent.runs.team.config import TeamConfig
+from evolvent.runs.team.config import EnvConfig
 
 if TYPE_CHECKING:
-    from evolvent.runs.team.player import Act
-    from evolvent.runs.team.views import Views
+    from evolvent.learn.team.player import Act, TeamPlayer
+    from evolvent.learn.team.views import Views
 
     Build = Callable[[Any, Views], tuple[Act, Mapping[str, Any]]]
     """(configuration, views of the team) → how it acts, and the parts of the checkpoint that this needs, by name."""
 
 
 def evaluate_team(
-    kind: type[TeamConfig], build: Build, folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
+    kind: type[EnvConfig], build: Build, folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
 ) -> dict[str, Any]:
     """Play the newest checkpoint frozen: greedily, with sampled actions, and the baselines beside it.
 
@@ -39,15 +39,10 @@ def evaluate_team(
         BadInput: no checkpoint yet.
         ModelError: the weights do not fit the team of ``env``.
     """
-    import torch
-
+    from evolvent.learn.team.player import TeamPlayer
     from evolvent.runs.team.checks import check_settings
     from evolvent.runs.team.evaluation import BASELINES, baselines, play_copies, summarise
-    from evolvent.runs.team.observed import adopt
-    from evolvent.runs.team.player import TeamPlayer
     from evolvent.runs.team.run import on_device
-    from evolvent.runs.team.views import Views
-    from evolvent.runs.team.weights import load_parts
 
     trained = from_json(kind, folder.config)
     count = trained.plan.eval_episodes if episodes is None else episodes
@@ -55,13 +50,9 @@ def evaluate_team(
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     check_settings(config)
     spec = pinned(folder, config.env)
-    with on_device(config) as device:
+    with on_device(config):
         team = team_of(spec, plan.step_s)
-        torch.manual_seed(seed_tree(config.seed, "weights"))
-        views = Views(team, ids=config.ids, device=device)
-        act, parts = build(config, views)
-        parts = {**parts, **adopt(views, folder.path)}
-        state = load_parts(folder.path, parts, trained.env, config.env)
+        views, act, state = _restored(config, build, folder, team)
         live.status(f"playing {count} attempts of {config.env}, weights of update {state['update']}")
 
         def played_by(act: Act, how: str) -> dict[str, Any]:
@@ -86,6 +77,38 @@ def evaluate_team(
         **beside,
         "agents": list(team.agents),
     }
+
+
+def policy_of(kind: type[EnvConfig], build: Build, folder: RunFolder, *, env: str = "") -> TeamPlayer:
+    """What a run learned, as a player: ``act(frame, greedy=…, generator=…)`` and ``play(env, …)``.
+
+    Arguments and errors as ``evaluate_team``; torch's own random stream stays where it is.
+    """
+    import torch
+
+    from evolvent.learn.team.player import TeamPlayer
+
+    trained = from_json(kind, folder.config)
+    config = dataclasses.replace(trained, env=env or trained.env)
+    with torch.random.fork_rng(devices=[]):
+        views, act, _ = _restored(config, build, folder, team_of(pinned(folder, config.env), config.plan.step_s))
+    return TeamPlayer(views, act)
+
+
+def _restored(config: EnvConfig, build: Build, folder: RunFolder, team: TeamSpec) -> tuple[Views, Act, dict[str, Any]]:
+    """What a team is shown, how it acts with the weights of the newest checkpoint, and that one's plain data."""
+    import torch
+
+    from evolvent.learn.team.views import Views
+    from evolvent.runs.shell import device
+    from evolvent.runs.team.observed import adopt
+    from evolvent.runs.team.weights import load_parts
+
+    torch.manual_seed(seed_tree(config.seed, "weights"))
+    views = Views(team, ids=config.ids, device=device(config.plan.device))
+    act, parts = build(config, views)
+    parts = {**parts, **adopt(views, folder.path)}
+    return views, act, load_parts(folder.path, parts, folder.manifest()["env"], config.env)
 
 
 def team_of(spec: str, step_s: float = 0.0) -> TeamSpec:

@@ -14,7 +14,7 @@ from evolvent.core.team import Frame
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
 from evolvent.learn.team.obs_norm import ObsNorm
-from evolvent.runs.team.views import Views
+from evolvent.learn.team.views import Views
 
 PART = "obs_norm"
 APART = 30.0

@@ -44,19 +44,19 @@ from evolvent.core.team import Frame, TeamEnv
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
+from evolvent.learn.team.course import Course
+from evolvent.learn.team.player import Act, TeamPlayer
+from evolvent.learn.team.steps import Steps
+from evolvent.learn.team.views import Views
 from evolvent.runs.shell import Shell, device, threads
 from evolvent.runs.sources import pinned
 from evolvent.runs.team.account import PICTURES
 from evolvent.runs.team.checks import check_minibatches, check_settings
-from evolvent.runs.team.config import TeamConfig
-from evolvent.runs.team.course import Course
+from evolvent.runs.team.config import EnvConfig
 from evolvent.runs.team.evaluation import BASELINES, attempts, baselines, generator_of, play_copies, summarise
 from evolvent.runs.team.observed import Sizes, decided
-from evolvent.runs.team.player import Act, TeamPlayer
 from evolvent.runs.team.record import store
 from evolvent.runs.team.sides import Rewards, check_one_side
-from evolvent.runs.team.steps import Steps
-from evolvent.runs.team.views import Views
 from evolvent.runs.team.weights import start_from
 
 
@@ -68,10 +68,11 @@ class TeamRun:
         views: what the team is shown; ``team.obs_dim`` and ``state_dim`` size the networks.
         steps: storage of the current update.
         generator: torch's random stream of the current update, on the device.
+        restarted: whether all environments began anew with this update.
         shell: clock, updates, checkpoints; ``clock`` is its.
     """
 
-    def __init__(self, config: TeamConfig, env: TeamEnv, folder: RunFolder, live: Live, *, resume: bool) -> None:
+    def __init__(self, config: EnvConfig, env: TeamEnv, folder: RunFolder, live: Live, *, resume: bool) -> None:
         self.config, self.env, self.folder, self.live = config, env, folder, live
         self._spec = pinned(folder, config.env)
         self.device = torch.device(config.plan.device)
@@ -91,6 +92,7 @@ class TeamRun:
         )
         self.clock = self.shell.clock
         self._course, self._standing = Course(env, config.seed), dict[str, Any]()
+        self.restarted = False
         self._broken = False
         self._ledger: RolloutLedger | None = None
         self._player: TeamPlayer | None = None
@@ -129,6 +131,7 @@ class TeamRun:
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do (``Shell.updates``); environments restart where a checkpoint was written."""
         for update in self.shell.updates():
+            self.restarted = False
             if update % self.config.plan.save_every == 0 or update == self.shell.first:
                 self._restart()
             self.generator.manual_seed(seed_tree(self.config.seed, "update", update))
@@ -250,6 +253,7 @@ class TeamRun:
 
     def _restart(self) -> None:
         standing, self._standing = self._standing, {}
+        self.restarted = not standing
         if standing:
             self.live.status(f"repeating {len(standing['taken'])} steps, to where the environments stood")
         frame = self._course.repeat(standing) if standing else self._course.restart(self.shell.update)
@@ -273,7 +277,7 @@ class TeamRun:
 
 
 @contextmanager
-def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> Iterator[TeamRun]:
+def open_team(config: EnvConfig, folder: RunFolder, live: Live, *, resume: bool = False) -> Iterator[TeamRun]:
     """Check the settings, open the environments, and close them at the end.
 
     Raises:
@@ -300,7 +304,7 @@ def open_team(config: TeamConfig, folder: RunFolder, live: Live, *, resume: bool
 
 
 @contextmanager
-def on_device(config: TeamConfig) -> Iterator[torch.device]:
+def on_device(config: EnvConfig) -> Iterator[torch.device]:
     """The device of a team's networks, with as many threads as asked for until the end.
 
     Raises:

@@ -15,11 +15,14 @@ from torch import Tensor
 from evolvent.core.rollout import Rollout
 from evolvent.core.team import Frame
 from evolvent.learn.team.batch import Batch, View
-from evolvent.runs.team.views import Views
+from evolvent.learn.team.views import Views
 
 
 class Steps:
-    """Storage of ``T`` steps of ``B`` environments, filled by ``add`` and read by ``batch``."""
+    """Storage of ``T`` steps of ``B`` environments, filled by ``add`` and read by ``batch``.
+
+    ``frame`` is what followed the last step, as long as the environments do not take another.
+    """
 
     def __init__(self, views: Views, horizon: int, n_envs: int) -> None:
         self.views, self.team, self.device = views, views.team, views.device
@@ -42,6 +45,7 @@ class Steps:
         self.truncated = column(dtype=torch.bool)
         self.final_value = column(a)
         self.extra: dict[str, Tensor] = {}
+        self.frame: Frame | None = None
         self._cut: list[tuple[int, Tensor, View]] = []
         self._final_obs: list[np.ndarray] = []
         self._final_state: list[np.ndarray] = []
@@ -96,7 +100,7 @@ class Steps:
                     rows.append(last[done_B])
         if frame.truncated_B.any():
             self._cut.append((t, *self.views.cut_off(frame)))
-        self.t = t + 1
+        self.t, self.frame = t + 1, frame
         return self.see(frame)
 
     # ---------------------------------------------------------------------------------------------- reading

@@ -15,11 +15,11 @@ class Course:
     """Steps the environments, adds up what attempts earn, and remembers the actions since the last restart.
 
     An environment cannot be saved, but what it shows follows from its seed and from what was done: ``state`` is both,
-    and ``repeat`` comes from there to where it stood.
+    and ``repeat`` comes from there to where it stood. Who never asks need not ``remember``.
     """
 
-    def __init__(self, env: TeamEnv, seed: int) -> None:
-        self.env, self._seed = env, seed
+    def __init__(self, env: TeamEnv, seed: int, *, remember: bool = True) -> None:
+        self.env, self._seed, self._remember = env, seed, remember
         self._since = 0
         self._taken: list[np.ndarray] = []
         self._running = np.zeros(env.n_envs)
@@ -36,7 +36,9 @@ class Course:
         """One step in every copy."""
         frame = self.env.step(action)
         team = self.env.team
-        self._taken.append(action.astype(np.min_scalar_type(team.choices) if team.kind == "discrete" else np.float32))
+        if self._remember:
+            small = np.min_scalar_type(team.choices) if team.kind == "discrete" else np.float32
+            self._taken.append(action.astype(small))
         self._running += frame.reward_BA.mean(axis=1)
         done = frame.done_B
         if done.any():

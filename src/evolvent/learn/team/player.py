@@ -11,7 +11,7 @@ from torch import Tensor
 from evolvent.core.errors import BadInput, EnvError, EvolventError
 from evolvent.core.team import Frame, TeamEnv
 from evolvent.learn.team.batch import View
-from evolvent.runs.team.views import Views
+from evolvent.learn.team.views import Views
 
 Act = Callable[[View, bool, torch.Generator], Tensor]
 """(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""

@@ -1,0 +1,136 @@
+"""PPO: clipped policy gradient for one agent, choices or numbers.
+
+Paper: Schulman et al. 2017, Proximal Policy Optimization Algorithms (arXiv 1707.06347).
+
+    A    = GAE of V(o)
+    L    = mean[ min(r A, clip(r, 1 +- eps) A) ] + c H,   r = prod over the parts of the action of pi / pi_old
+    L_V  = H(R - V)
+
+IPPO with a team of one, and with the settings that are usual for one agent (stable-baselines3, CleanRL for numbers):
+2,048 steps an update in 32 minibatches, ten epochs, 3e-4, gradients of norm 0.5, hidden 64 64, no entropy bonus, values
+not clipped. ``train`` is the same without a run folder: a best response inside another run.
+
+Deviations: networks with layer norms that are given the size of the numbers they see (``models.team.sizes``; there tanh
+and, for robots, normalised observations: ``--normalise-obs on``); numbers have a spread of at most 0.5 on
+[-1, 1] (there unbounded, 1 at the start); actor and critic are apart, each with its own gradient norm; advantages are
+normalised over the rollout (there over a minibatch); value targets are normalised (there not, or rewards are); 8 copies
+x 256 steps (there 1 x 2,048); the learning rate stays (CleanRL lets it fall); a time limit is bootstrapped from the
+observation where the attempt stopped (in CleanRL it counts as an end).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from evolvent.core.folder import RunFolder
+from evolvent.credit import agent_gae
+from evolvent.evaluate.live import Live
+from evolvent.learn.team.config import PPO
+from evolvent.runs.team.actors import acting
+from evolvent.runs.team.config import EnvConfig
+from evolvent.runs.team.frozen import evaluate_team, policy_of
+from evolvent.runs.team.one import check_one_agent, trained
+
+if TYPE_CHECKING:
+    from evolvent.learn.team.player import Act
+    from evolvent.learn.team.practice import Practice
+    from evolvent.learn.team.views import Views
+    from evolvent.models.team.actors import Actors
+    from evolvent.runs.team.run import TeamRun
+
+PAPER = "arXiv 1707.06347"
+LEVELS = ("step",)
+STATUS = "lightly tested"
+
+
+@dataclass(frozen=True)
+class Config(PPO, EnvConfig):
+    """Settings of PPO."""
+
+    env: str = "gymnasium:CartPole-v1"
+    """Environment of one agent with its options, e.g. gymnasium:Hopper-v5; or yours, file.py[:NAME]."""
+    steps: int = 200_000
+    """Total environment steps over all copies. Only whole updates are run."""
+    envs: int = 8
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 256
+    """Rollout length T: steps of each copy of the environment between two updates."""
+    gae_lambda: float = 0.95
+    """λ of GAE."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of actor and critic, as their widths."""
+    epochs: int = 10
+    """Epochs over a rollout, of actor and critic."""
+    minibatches: int = 32
+    """Minibatches that a rollout is split into."""
+    lr: float = 3e-4
+    """Learning rate of actor and critic (Adam, eps 1e-5)."""
+    clip: float = 0.2
+    """Clip range of probability ratios (PPO's epsilon)."""
+    entropy: float = 0.0
+    """Coefficient of the entropy bonus; 0.01 is usual for choices."""
+    grad_clip: float = 0.5
+    """Gradient norm above which a gradient is scaled down."""
+
+
+def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
+    """Train and return the summary that stands in ``summary.json``."""
+    from evolvent.runs.team.run import open_team
+
+    with open_team(config, folder, live, resume=resume) as team:
+        loop(config, team)
+        return team.finish("ppo")
+
+
+def loop(config: Config, team: TeamRun | Practice) -> None:
+    """Act, step, credit, learn, until the steps are over."""
+    import torch
+
+    from evolvent.learn.losses import normalised
+    from evolvent.learn.team.critic import fit_critic, scaled_targets
+    from evolvent.learn.team.ppo import improve_together
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Critic
+
+    check_one_agent(team.env.team, ("discrete", "continuous", "mixed"), config.env)
+    actors, norm = make_actor(config, team.views), ValueNorm()
+    critic = Critic(team.env.team.obs_dim, hidden=config.hidden).to(team.device)
+    adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
+    critic_adam = torch.optim.Adam(critic.parameters(), lr=config.lr, eps=1e-5, fused=True)
+    team.keep(acting(actors), actors=actors, critic=critic, norm=norm, adam=adam, critic_adam=critic_adam)
+    for _ in team.updates():
+        view = team.view
+        for _ in range(config.horizon):
+            with team.clock("act"), torch.no_grad():  # ACT
+                action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                said = critic(view.obs)
+            view = team.step(action, logp, said)  # STEP
+        with team.clock("credit"):  # CREDIT
+            batch = team.batch(lambda view: critic(view.obs), norm.denormalise)
+            ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))
+        with team.clock("learn"):  # LEARN
+            metrics = improve_together(config, actors, adam, batch, normalised(batch.credit(ledger)), team.generator)
+            obs, targets = batch.view.obs.flatten(0, 1), scaled_targets(norm, batch, ledger, [critic.head])
+            passes = batch.passes(config.epochs, config.minibatches, team.generator)
+            metrics |= fit_critic(
+                lambda rows, obs=obs: critic(obs[rows]), critic_adam, targets, passes, grad_clip=config.grad_clip
+            )
+        team.log(ledger, **metrics)
+
+
+def make_actor(config: Config, views: Views) -> Actors:
+    """The policy's network: a team of one."""
+    from evolvent.models.team.actors import Actors
+
+    return Actors(views.team, views.team.obs_dim, hidden=config.hidden).to(views.device)
+
+
+def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    actors = make_actor(config, views)
+    return acting(actors), {"actors": actors}
+
+
+evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+train = partial(trained, loop)

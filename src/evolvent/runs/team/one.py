@@ -1,0 +1,44 @@
+"""What systems of one agent have in common: whom they refuse, and how they learn inside another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any
+
+from evolvent.core.errors import BadInput
+from evolvent.core.team import TeamEnv, TeamSpec
+
+if TYPE_CHECKING:
+    from evolvent.learn.team.player import TeamPlayer
+    from evolvent.learn.team.practice import Watch
+
+
+def trained(
+    loop: Callable[[Any, Any], None], config: Any, env: TeamEnv, *, seed: int, watch: Watch | None = None
+) -> TeamPlayer:
+    """What the loop of a system learns in environments that are open, without a run folder.
+
+    ``config`` is the system's own; its environment, copies and seed are not read. ``watch`` is called with who
+    plays and the metrics of every update.
+    """
+    from evolvent.learn.team.practice import practice
+
+    sizes = {"steps": config.steps, "horizon": config.horizon, "device": config.plan.device}
+    with practice(env, seed=seed, watch=watch, **sizes) as team:
+        loop(config, team)
+        return team.player
+
+
+def check_one_agent(team: TeamSpec, kinds: Collection[str], env: str) -> None:
+    """Refuse a team, and actions of another kind than those of ``kinds`` (``TeamSpec.kind``).
+
+    Raises:
+        BadInput: names a system that takes them.
+    """
+    if team.n_agents > 1:
+        got, do = ", ".join(map(str, team.agents)), "use ippo, or mappo and others for teams"
+        raise BadInput("several agents", got=got, expected="an environment of one agent", where=env, do=do)
+    if team.kind not in kinds:
+        do = {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
+        expected = " or ".join(f"{kind} actions" for kind in kinds)
+        raise BadInput("actions of another kind", got=f"{team.kind} actions", expected=expected, where=env, do=do)
