@@ -29,9 +29,9 @@ class GameSpec:
         max_steps: the most calls of ``step`` that one game takes.
         zero_sum: what the players earn sums to 0 in each game.
         perfect_recall: what a player knows tells everything that it knew and did before.
-        sides: players who earn together and learn as one team, each in one side; () = every player for itself.
         openspiel: the game of OpenSpiel with the same moves, information and rewards, which tabular methods and exact
             judges can load; "" = there is none.
+        sides: players who earn together and learn as one team, each in one side; () = every player for itself.
     """
 
     players: int

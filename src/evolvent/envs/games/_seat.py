@@ -107,7 +107,7 @@ class Seat:
 
     def _move(self, where_B: np.ndarray, own_BA: np.ndarray) -> None:
         """One step of the game: the learner's moves where it has one, and those of its opponents."""
-        action_BP = np.zeros(self._game.acts_BP.shape, own_BA.dtype)
+        action_BP = np.zeros(self._game.acts_BP.shape, np.promote_types(own_BA.dtype, np.int64))  # floats are refused
         action_BP[:, self._own] = own_BA
         for side, mixture in self._opponents.items():
             for player in self._env.game.sides[side]:
