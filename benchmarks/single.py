@@ -39,6 +39,7 @@ from evolvent.formulas.statistics import student_interval
 
 HERE = Path(__file__).parent
 OUT = HERE / "results" / "single.json"
+SIDES = ("ours", "stable-baselines3")
 POINTS, JUDGED = 10, 20
 """Evaluations on the way, and attempts of each."""
 PENDULUM = {
@@ -67,7 +68,7 @@ def main() -> None:
                 algo, task, settings = CELLS[name]
                 config = with_fields(importlib.import_module(f"evolvent.algos.{algo}").Config(), **settings)
                 config = with_fields(config, steps=a.steps or config.steps)
-                for side in sorted(("ours", "stable-baselines3"), reverse=bool(seed % 2)):
+                for side in sorted(SIDES, reverse=bool(seed % 2)):
                     key = {"cell": name, "algo": algo, "task": task, "side": side, "seed": seed}
                     if any(key.items() <= row.items() for row in rows(a.out)):
                         continue
@@ -178,19 +179,19 @@ def table_of(algo: str) -> list[str]:
     heads = "".join(f" | after {share:.0%}" for share in shares)
     out = [f"| task | learner | seeds | steps{heads} | CPU s, ours / theirs |", "|---|---|---|---|---|---|---|---|---|"]
     for name in dict.fromkeys(row["cell"] for row in found):
-        seconds: dict[str, dict[int, float]] = {}
-        for side in ("ours", "stable-baselines3"):
-            mine = [row for row in found if (row["cell"], row["side"]) == (name, side)]
-            seconds[side] = {row["seed"]: row["cpu_s"] for row in mine}
-            cells = [_mean([row["curve"][round(share * POINTS) - 1][1] for row in mine]) for share in shares]
-            ratio = ""
-            if side != "ours":
-                both = seconds["ours"].keys() & seconds[side].keys()
-                ratio = _mean([seconds["ours"][seed] / seconds[side][seed] for seed in sorted(both)], 2)
-            label = f"{name}, {side}" if side != "ours" else f"{name}, `{algo}`"
-            steps = f"{mine[0]['steps']:,}" if mine else ""
-            out.append(f"| {mine[0]['task']} | {label} | {len(mine)} | {steps} | {' | '.join(cells)} | {ratio} |")
+        cell = [row for row in found if row["cell"] == name]
+        mine, its = ({row["seed"]: row for row in cell if row["side"] == side} for side in SIDES)
+        ratio = _mean([mine[seed]["cpu_s"] / its[seed]["cpu_s"] for seed in mine.keys() & its.keys()], 2)
+        for runs, label, spent in ((mine, f"`{algo}`", ""), (its, SIDES[1], ratio)):
+            steps = max(row["steps"] for row in runs.values())
+            way = " | ".join(_mean([_after(row, share) for row in runs.values()]) for share in shares)
+            out.append(f"| {cell[0]['task']} | {name}, {label} | {len(runs)} | {steps:,} | {way} | {spent} |")
     return out
+
+
+def _after(row: dict[str, Any], share: float) -> float:
+    """The return once a share of the steps is over."""
+    return row["curve"][round(share * len(row["curve"])) - 1][1]
 
 
 def _mean(values: list[float], digits: int = 0) -> str:

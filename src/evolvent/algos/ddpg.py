@@ -111,7 +111,7 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
         view, losses = team.view, list[dict[str, float]]()
         for step in range(update * config.horizon, (update + 1) * config.horizon):
             with team.clock("act"), torch.no_grad():  # ACT
-                noise = config.noise if step * copies >= config.warmup else 0.0
+                noise = config.noise if step * copies >= config.warmup else None
                 action, logp = explore(nets.actor, view.obs, noise, team.generator)
                 said = nets.values(view.obs, action)[0]
             view = team.step(action, logp, said)  # STEP
@@ -167,9 +167,9 @@ def improve(
     loss.backward()
     adams[1].step()
     if policy:
-        value = nets.values(drawn.view.obs, nets.act(drawn.view.obs))[0].mean()
-        adams[0].zero_grad()
-        (-value).backward()  # what it leaves on the critics is cleared before they learn again
+        loss_mu, weights = -nets.values(drawn.view.obs, nets.act(drawn.view.obs))[0].mean(), [*nets.actor.parameters()]
+        for weight, grad in zip(weights, torch.autograd.grad(loss_mu, weights), strict=True):
+            weight.grad = grad  # of the policy alone: the critics only pass it on
         adams[0].step()
         for mine, its in zip(old, nets, strict=True):
             follow(mine, its, config.tau)
@@ -190,14 +190,14 @@ def targets(config: Config, old: Networks, drawn: Transitions, generator: torch.
         return td_target(drawn.reward, drawn.discount, value)
 
 
-def explore(actor: Perceptron, obs: Tensor, noise: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Actions with Gaussian noise, uniform ones where that is 0, and logp by part *before* they are clipped."""
+def explore(actor: Perceptron, obs: Tensor, noise: float | None, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Actions with Gaussian noise, or uniform ones (``None``), and logp by part, *before* they are clipped."""
     import torch
 
     from evolvent.models.team.action_heads import LOG_TAU, normal
 
     mean = actor(obs).tanh()
-    if not noise:
+    if noise is None:
         uniform = torch.rand(mean.shape, generator=generator, device=mean.device) * 2.0 - 1.0
         return uniform, torch.full_like(mean, -math.log(2.0))
     eps = normal(mean.shape, mean, generator)

@@ -92,7 +92,7 @@ def test_ddpg_says_how_likely_its_noise_was():
     action, logp = ddpg.explore(lambda obs: obs, obs, 0.1, generator)
     want = torch.distributions.Normal(torch.zeros(5, 1, 2), 0.1).log_prob(action)
     torch.testing.assert_close(logp, want, rtol=1e-4, atol=1e-4)
-    action, logp = ddpg.explore(lambda obs: obs, obs, 0.0, generator)
+    action, logp = ddpg.explore(lambda obs: obs, obs, None, generator)
     assert action.abs().max() <= 1 and (logp == -np.log(2)).all()
 
 

@@ -21,6 +21,7 @@ PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 TUTORIALS = ["docs/tutorial-agent.md", "docs/tutorial-language.md", "docs/tutorial-team.md", "docs/turns.md"]
 HERE = [  # run below, in order, in one namespace a page
+    "docs/algos/ppo.md",
     "docs/analyst.md",
     "docs/channels.md",
     "docs/import.md",

@@ -14,7 +14,8 @@ from evolvent.core.folder import Interrupted, RunFolder
 from evolvent.core.team import Frame
 from evolvent.evaluate.live import Live
 from evolvent.learn import checkpoint
-from evolvent.runs.team import evaluation, player
+from evolvent.learn.team import player
+from evolvent.runs.team import evaluation
 from evolvent.runs.team.evaluation import Waiting
 from evolvent.runs.team.run import TeamRun
 from run_folders import begin, stable
