@@ -98,6 +98,8 @@ def test_it_stops_by_what_responses_gain_where_nothing_judges(tmp_path):
         (("--env", "kuhn", "--start", "."), "no population"),
         (("--env", "kuhn", "--workers", "many"), "ray:N"),
         (("--env", "kuhn", "--plays", "1"), "0 or 2 and more"),
+        (("--env", "kuhn", "--solver", "alpha_rank", "--iterations", "60"), "--iterations 49"),
+        (("--env", "openspiel:[kuhn_poker(players=3)]", "--solver", "uniform", "--rectified"), "games of two"),
     ],
 )
 def test_bad_input_says_what_to_do(tmp_path, words, said):

@@ -15,13 +15,17 @@ reaches 0 in finitely many iterations, though not at every step. With other solv
 payoffs that do not sum to 0 it need not fall.
 
 Options: ``--rectified`` (Balduzzi et al. 2019, arXiv 1901.08106): each member in the mixture answers only those that
-it beats. Deviations: the released code of that paper is of symmetric games; here a member beats those against which it
-earns more than the value. Payoffs are exact by default; ``--plays`` draws plays, more of them where the meta-game is
-uncertain (the paper: a fixed number).
+it beats. ``--response ppo`` (or dqn) learns in the seat of a player; what it does greedily is written down for every
+information state.
+
+Deviations: payoffs are exact by default; ``--plays`` draws plays, more of them where the meta-game is uncertain (the
+paper: a fixed number). The released code of rectified responses is of symmetric games; here a member beats those
+against which it earns more than the value.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -50,15 +54,26 @@ class Config(PopulationConfig):
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
     """Grow the populations, and return the summary that stands in ``summary.json``."""
     with open_population(config, folder, live, meta_games.SOLVERS[config.solver], resume=resume) as population:
-        if config.rectified and population.game.players != 2:
-            got, do = f"{population.game.players} players", "leave --rectified out"
-            raise BadInput("rectified responses are of games of two", got=got, where="--rectified", do=do)
+        _check(config, population)
         for _ in population.updates():
             mixture = population.judge()
             population.respond(answers(config, population, mixture))  # LEARN
             population.match()  # ACT and STEP; CREDIT is what members add, at the end
             population.log()
         return population.finish("psro")
+
+
+def _check(config: Config, population: Population) -> None:
+    """What would be refused later is refused at once."""
+    players, most = population.game.players, meta_games.PROFILES
+    if config.rectified and players != 2:
+        do = "leave --rectified out"
+        raise BadInput("rectified responses are of games of two", got=f"{players} players", where="--rectified", do=do)
+    choices = math.prod(len(own) + config.iterations - population.shell.update for own in population.members)
+    if config.solver == "alpha_rank" and choices > most:
+        do = f"--iterations {round(most ** (1 / players)) - 1}, or another --solver"
+        got = f"{choices:,} joint choices after {config.iterations} iterations"
+        raise BadInput("too much for alpha-rank", got=got, expected=f"at most {most:,}", where="--solver", do=do)
 
 
 def answers(config: Config, population: Population, mixture: meta_games.Mixture) -> list[Answer]:

@@ -1,7 +1,7 @@
 """What each member adds to what its population secures: the value of the meta-game, with it and without it.
 
-The meta-game is that of Lanctot et al. 2017 (arXiv 1711.00832), zero-sum and of two; the credit is ours. With ``A_ij``
-the mean return where member i of the first seat meets member j of the second, and rows S of it alone,
+The meta-game is that of Lanctot et al. 2017 (arXiv 1711.00832), zero-sum and of two; the credit is our own. With
+``A_ij`` the mean return where member i of the first seat meets member j of the second, and rows S of it alone,
 
     v(S) = max_x min_y x'A_S y,  v(nobody) = 0      joined    v(members up to i) - v(members before i)
                                                     left_out  v(all) - v(all but i)

@@ -107,3 +107,21 @@ def test_a_game_of_one_or_one_that_is_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(tabular, "LIMIT", 50)
     with pytest.raises(BadInput, match="too large"):
         tabular.tree.__wrapped__("kuhn_poker")
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_a_learned_response_earns_most_of_what_the_best_one_does(player):
+    pytest.importorskip("torch")
+    game = tabular.tree("kuhn_poker")
+    against = [game.uniform(p) for p in (0, 1)]
+    found = response.learned("ppo", "kuhn_poker", player, against, 1, 6144)
+    tabular.check_policy(game, player, found, "test")
+    best = tabular.best_response(game, player, against)
+    earned = [returns(game, [one if p == player else against[p] for p in (0, 1)])[player] for one in (found, best)]
+    before = returns(game, against)[player]
+    assert earned[0] - before > 0.7 * (earned[1] - before)
+
+
+def test_a_game_whose_players_move_at_once_is_not_learned():
+    with pytest.raises(BadInput, match="--response exact"):
+        tabular.tensors("matrix_rps", 0)

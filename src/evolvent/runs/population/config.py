@@ -22,9 +22,9 @@ class PopulationConfig:
     seed: int = 0
     """Random seed of plays and matches; exact responses and payoffs draw nothing."""
     response: str = "exact"
-    """How a new member is found: exact = a best response to the mixture, by OpenSpiel."""
-    budget: int = 0
-    """What a response may spend, in steps of its environment; exact ones spend nothing."""
+    """How a new member is found: exact = a best response to the mixture, by OpenSpiel; ppo or dqn learn one."""
+    budget: int = 20_000
+    """Moves from which a learned response learns; exact ones need none."""
     iterations: int = 40
     """The most iterations; each adds members to every population."""
     tolerance: float = 0.001

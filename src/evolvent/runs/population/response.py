@@ -1,20 +1,28 @@
 """What a run over populations gives to a worker: a response, plays of members, the judge; functions of their arguments.
 
 A *response* is ``(game, player, against, seed, budget) -> policy``: ``game`` by name, ``against`` the other players'
-policies (each the mixture of its members by own reach), ``policy`` float64 ``[I, N]``. Whatever learns a policy for
-one seat can stand beside ``exact``: what it learned is written down for each information state.
+policies (each the mixture of its members by own reach, which earns what a member drawn once a play earns), ``policy``
+float64 ``[I, N]``. A system of one agent learns against them in its seat (``envs.games._seat``); what it then does is
+written down for each information state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from evolvent import catalogue, envs
 from evolvent.core.game import Game
 from evolvent.core.seeding import rng
+from evolvent.core.team import Frame
+from evolvent.envs.games._seat import Mixture, Seat
 from evolvent.runs.population import tabular
 from evolvent.runs.population.payoffs import Cell, Plays
+from evolvent.runs.shell import threads
 
 Response = Callable[[str, int, Sequence[np.ndarray], int, int], np.ndarray]
 
@@ -24,7 +32,54 @@ def exact(game: str, player: int, against: Sequence[np.ndarray], seed: int, budg
     return tabular.best_response(tabular.tree(game), player, against)
 
 
-RESPONSES: dict[str, Response] = {"exact": exact}
+def learned(system: str, game: str, player: int, against: Sequence[np.ndarray], seed: int, budget: int) -> np.ndarray:
+    """What a system of one agent does, greedily, after ``budget`` steps in the seat of ``player``.
+
+    Raises:
+        BadInput: a game with simultaneous moves, or one whose information states have no tensors of their own.
+        MissingExtra: what the system learns with is not installed.
+    """
+    train = catalogue.system(system).module.train
+    import torch
+
+    tree, config = tabular.tree(game), catalogue.settings_of(system)(steps=budget)
+    known = [tabular.tensors(game, p) for p in range(tree.players)]
+    number = [{info.tobytes(): i for i, info in enumerate(one)} for one in known]
+
+    others = {p: Mixture([_Tabular(against[p], number[p])], [1.0]) for p in range(tree.players) if p != player}
+    with (
+        closing(Seat(envs.load_game(OWN.get(game, f"openspiel:[{game}]"), config.envs), player, others)) as env,
+        threads(1),
+    ):
+        found = train(config, env, seed=seed)
+        legal_IN = tree.legal[player]
+        nothing_I = np.zeros(len(legal_IN))
+        frame = Frame(
+            obs_BAD=known[player][:, None],
+            reward_BA=nothing_I[:, None].astype(np.float32),
+            terminated_B=nothing_I.astype(np.bool_),
+            truncated_B=nothing_I.astype(np.bool_),
+            available_BAN=legal_IN[:, None],
+            active_BA=np.ones((len(legal_IN), 1), np.bool_),
+        )
+        move_I = found.act(frame, greedy=True, generator=torch.Generator().manual_seed(0))[:, 0]
+    return np.eye(legal_IN.shape[1])[move_I.astype(int)]
+
+
+@dataclass(frozen=True)
+class _Tabular:
+    """A ``core.turns.Policy`` from a table."""
+
+    policy_IN: np.ndarray
+    number: dict[bytes, int]
+
+    def __call__(self, info_BD: np.ndarray, legal_BN: np.ndarray, player: int) -> np.ndarray:
+        return self.policy_IN[[self.number[info.tobytes()] for info in info_BD]]
+
+
+OWN = {"kuhn_poker": "kuhn", "leduc_poker": "leduc"}
+"""Games of OpenSpiel that the library has, too: the same, and faster for a learner."""
+RESPONSES: dict[str, Response] = {"exact": exact, **{name: partial(learned, name) for name in ("ppo", "dqn")}}
 
 
 def judged(game: str, policies: Sequence[np.ndarray]) -> float:

@@ -144,6 +144,37 @@ def tree(name: str) -> Tree:
     )
 
 
+@functools.lru_cache(maxsize=16)
+def tensors(name: str, player: int) -> np.ndarray:
+    """What a player knows in each information state, as a learner sees it: float32 ``[I, D]``.
+
+    Raises:
+        BadInput: a game with simultaneous moves, or one that has no tensors, or the same for two information states.
+    """
+    game, states = load(name), tree(name).states[player]
+    if (
+        game.get_type().short_name == "turn_based_simultaneous_game"
+        or not game.get_type().provides_information_state_tensor
+    ):
+        expected = "a game in turns with tensors of information states"
+        raise BadInput(
+            "a game that cannot be learned here", got=name, expected=expected, where="--response", do="--response exact"
+        )
+    found: dict[str, np.ndarray] = {}
+    for path in tree(name).paths:
+        state = game.new_initial_state()
+        for move in path:
+            if not state.is_chance_node() and state.current_player() == player:
+                knows = state.information_state_string(player)
+                if knows not in found:
+                    found[knows] = np.array(state.information_state_tensor(player), np.float32)
+            state.apply_action(move)
+    made = np.stack([found[knows] for knows in states])
+    if len(np.unique(made, axis=0)) < len(made):
+        raise BadInput("information states look alike", got=name, expected="a tensor for each", where="--response")
+    return made
+
+
 def check_policy(game: Tree, player: int, policy_IN: np.ndarray, where: str) -> None:
     """Refuse what is no policy of this player.
 
