@@ -163,7 +163,7 @@ def _weightiest(weight: np.ndarray, most: int) -> list[int]:
 
 
 def _earned(mean: float, error: float) -> str:
-    return f"{mean + 0.0:+.3f}" + (f" [{mean - error:+.3f}, {mean + error:+.3f}]" if error else "")
+    return f"{round(mean, 3) + 0.0:+.3f}" + (f" [{mean - error:+.3f}, {mean + error:+.3f}]" if error else "")
 
 
 # ------------------------------------------------------------------------------------------------ plays

@@ -8,7 +8,7 @@ from evolvent.runs.population.account import account
 
 
 def _instead(folder: RunFolder) -> str:
-    return f"the run judged its mixture by NashConv: {folder.path}/summary.json; mixture.json is the policy"
+    return f"NashConv there is of the whole game; {folder.path}/mixture.json is the policy"
 
 
 KIND = Kind(
