@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from evolvent import envs
-from evolvent.algos import ddpg, dqn
+from evolvent.algos import ddpg, dqn, ppo
 from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
 from evolvent.core.seeding import seed_tree
@@ -133,6 +133,12 @@ def test_without_a_folder_it_learns_the_same_as_a_run_and_a_run_gives_its_policy
     logged = [row for row in folder.read_metrics() if "update" in row]
     assert [row["return"] for row in logged] == [row["return"] for row in rows]
     assert len(rows) == 2 and "value_loss" in rows[-1]
+
+
+@pytest.mark.parametrize(("setting", "flag"), [({"minibatches": 41}, "--minibatches"), ({"gamma": 1.5}, "--gamma")])
+def test_settings_are_checked_without_a_folder_too(setting, flag):
+    with pytest.raises(BadInput, match=flag):
+        ppo.train(config_of("ppo", horizon=20, **setting), envs.load_team("gymnasium:CartPole-v1", 2), seed=0)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamEnv, TeamSpec
+from evolvent.runs.team.checks import check_minibatches, check_settings
 
 if TYPE_CHECKING:
     from evolvent.learn.team.player import TeamPlayer
@@ -18,11 +20,17 @@ def trained(
 ) -> TeamPlayer:
     """What the loop of a system learns in environments that are open, without a run folder.
 
-    ``config`` is the system's own; its environment, copies and seed are not read. ``watch`` is called with who
-    plays and the metrics of every update.
+    ``config`` is the system's own; its environment, copies and seed are not read. ``watch`` is called with who plays
+    and the metrics of every update.
+
+    Raises:
+        BadInput: settings out of range, or an environment that the system does not take.
     """
     from evolvent.learn.team.practice import practice
 
+    config = dataclasses.replace(config, envs=env.n_envs)
+    check_settings(config)
+    check_minibatches(config)
     sizes = {"steps": config.steps, "horizon": config.horizon, "device": config.plan.device}
     with practice(env, seed=seed, watch=watch, **sizes) as team:
         loop(config, team)
