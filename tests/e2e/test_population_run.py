@@ -36,6 +36,7 @@ def test_psro_solves_kuhn_poker_and_shows_it(tmp_path):
     page = blocks.read(folder)
     assert {type(one).__name__ for one in page.of(object)} >= {"Curve", "Shares", "Table", "Tree"}
     assert "does not know" not in (folder / "report.html").read_text()
+    assert [row[0] for one in page.of(blocks.Table)[:1] for row in one.rows]  # who beats whom
 
 
 def test_a_run_that_was_killed_goes_on_to_the_same_table(tmp_path):
@@ -64,6 +65,7 @@ def test_other_workers_find_the_same_table(tmp_path, place):
     assert files(tmp_path / "there") == files(tmp_path / "here")
     rows = [json.loads(line) for line in (tmp_path / "there" / "tasks.jsonl").read_text().splitlines()]
     assert len({row["worker"] for row in rows}) == 2
+    assert "Workers in the last iterations" in [one.title for one in blocks.read(tmp_path / "there").of(blocks.Shares)]
 
 
 @pytest.mark.parametrize("system", ["psro", "fsp", "self_play"])

@@ -63,8 +63,10 @@ def nash(payoff: np.ndarray) -> Mixture:
 
 def _maximin(own_NM: np.ndarray) -> np.ndarray:
     """The mixture over rows whose worst column is best."""
-    programme: Any = optional("scipy.optimize", "games", "formulas.meta_games.nash")
     n, m = own_NM.shape
+    if m == 1:  # nothing to hide
+        return np.eye(n)[own_NM[:, 0].argmax()]
+    programme: Any = optional("scipy.optimize", "games", "formulas.meta_games.nash")
     found = programme.linprog(
         np.r_[np.zeros(n), -1.0],
         A_ub=np.c_[-own_NM.T, np.ones(m)],

@@ -8,6 +8,7 @@ from evolvent.core.errors import BadInput
 from evolvent.credit import component_member
 from evolvent.credit.component_member import Config
 
+pytest.importorskip("scipy")
 RPS = [[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]]
 
 

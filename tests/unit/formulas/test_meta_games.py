@@ -6,6 +6,7 @@ import pytest
 from evolvent.core.errors import BadInput
 from evolvent.formulas import meta_games
 
+pytest.importorskip("scipy")
 RPS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
 
