@@ -16,6 +16,7 @@ import holos
 import language_tables
 import p3
 import parl_mt
+import psro
 import shapley_flow
 import single
 import tables
@@ -51,6 +52,8 @@ ELSEWHERE = {
     "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
     "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`)",
     "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
+    "fsp": "beside [PSRO](psro.md#results)",
+    "self_play": "beside [PSRO](psro.md#results)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
@@ -60,6 +63,7 @@ MEASURED = {
     "holos": holos,
     "p3": p3,
     "parl_mt": parl_mt,
+    "psro": psro,
     "shapley_flow": shapley_flow,
 }
 """Systems with a script of their own that draws their table."""

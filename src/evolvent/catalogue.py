@@ -44,7 +44,7 @@ class Entry:
     """The installed package that brings it; ``""`` = this one."""
 
 
-_KINDS = ("memory", "language", "team", "search", "programs", "games", "agents")
+_KINDS = ("memory", "language", "team", "search", "programs", "games", "agents", "population")
 """Folders of ``runs/`` with a kind of run, in the order of lists and docs."""
 
 

@@ -22,7 +22,8 @@ PYTHON = BARE or sys.executable
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE and name == "PYTHONPATH")}
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken a minute
-TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma"}
+GAMES = {"psro", "fsp", "self_play"}
+TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma", "ppo", "dqn", "ddpg"}
 MEMORY = {"icl", "memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
 # with any model, also one that needs nothing installed
 FROZEN = {*MEMORY, "search", "evokernel", "creative_game", "agent_scaling", "holos", "shapley_flow"}
@@ -32,7 +33,7 @@ import contextlib, io, json, sys, traceback
 EXTRAS = {
     "torch", "transformers", "peft", "safetensors", "gguf", "jinja2", "gymnasium", "pettingzoo", "mpe2", "vmas", "ray",
     "lbforaging", "rware", "xllamacpp", "cffi", "tokenizers", "sentence_transformers", "usearch", "psycopg", "openai",
-    "matplotlib", "minigrid", "mujoco", "gymnasium_robotics", "jax", "jaxmarl", "mcp", "a2a",
+    "matplotlib", "minigrid", "mujoco", "gymnasium_robotics", "jax", "jaxmarl", "mcp", "a2a", "pyspiel", "scipy",
 }
 
 class Without:
@@ -88,14 +89,15 @@ def install(extra):
 def test_every_algorithm_answers_or_names_its_extra(tmp_path):
     requests = [("run", name, *flag) for name in ALGOS for flag in (("--help",), ()) if flag or name not in FROZEN]
     found = dict(zip(requests, answers(requests, tmp_path), strict=True))
-    hints = {extra: install(extra) for extra in ("marl", "train")}
+    hints = {extra: install(extra) for extra in ("games", "marl", "train")}
     for (_, name, *flag), (code, said) in found.items():
         if flag:  # settings are shown without what the system runs with
             assert code == 0 and "--env" in said and "Random seed" in said, (name, said)
         else:
-            assert code == 2 and "torch is not installed" in said, (name, flag, code, said)
-            assert hints["marl" if name in TEAM else "train"] in said, (name, said)
-    assert set(ALGOS) >= TEAM | FROZEN and not list(tmp_path.iterdir())
+            missed = "pyspiel" if name in GAMES else "torch"
+            assert code == 2 and f"{missed} is not installed" in said, (name, flag, code, said)
+            assert hints["games" if name in GAMES else "marl" if name in TEAM else "train"] in said, (name, said)
+    assert set(ALGOS) >= TEAM | FROZEN | GAMES and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,11 @@ def test_every_system_stands_under_one_kind():
         "programs",
         "games",
         "agents",
+        "populations",
     ]
     names = [entry.name for group in groups.values() for entry in group]
     assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]
-    memory, language, team, search, programs, games, _ = ({entry.name for entry in group} for group in groups.values())
+    memory, language, team, search, programs, games, *_ = ({entry.name for entry in group} for group in groups.values())
     assert "memlift" in memory and {"grpo", "marft"} <= language and {"mat", "coma"} <= team
     assert "search" in search and programs == {"evokernel"} and games == {"creative_game"}
 

@@ -1,0 +1,1 @@
+"""Runs that grow a population of policies for each player of a game."""
