@@ -49,6 +49,12 @@ def test_ci_is_a_script_that_bash_accepts():
     assert (ROOT / ".ci/run").stat().st_mode & 0o111 and "set -euo pipefail" in (ROOT / ".ci/run").read_text()
 
 
+def test_no_two_files_of_tests_have_one_name():
+    """Pytest imports them by name; together, the second would not be collected."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert not {name for name in names if names.count(name) > 1}
+
+
 def test_files_named_in_the_documentation_exist():
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text(encoding="utf-8")):
