@@ -104,6 +104,8 @@ def test_a_policy_of_another_game_or_with_an_illegal_move_is_refused():
 def test_a_game_of_one_or_one_that_is_too_large_is_refused(monkeypatch):
     with pytest.raises(BadInput, match="2 players or more"):
         tabular.load("catch")
+    with pytest.raises(BadInput, match="too large"):
+        tabular.tree("chess")  # at once: nobody walks through it
     monkeypatch.setattr(tabular, "LIMIT", 50)
     with pytest.raises(BadInput, match="too large"):
         tabular.tree.__wrapped__("kuhn_poker")

@@ -13,6 +13,7 @@ once a play; the mean of their probabilities does not. Responses and NashConv ar
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,6 +82,24 @@ def load(name: str) -> Any:
     return spiel.convert_to_turn_based(game) if simultaneous else game
 
 
+def _too_large(name: str) -> BadInput:
+    expected = f"at most {LIMIT:,} histories"
+    return BadInput("the game is too large for tables", got=name, expected=expected, where="--env")
+
+
+def _branches(game: Any, seed: int) -> float:
+    """Moves to choose from along one random play, multiplied: an unbiased estimate of the number of ends (Knuth 1975).
+
+    That three of them exceed the truth a hundredfold has a chance of one in a million (Markov).
+    """
+    draw, state, found = random.Random(seed), game.new_initial_state(), 1.0
+    while not state.is_terminal() and found <= 100 * LIMIT:
+        moves = state.legal_actions()
+        found *= len(moves)
+        state.apply_action(draw.choice(moves))
+    return found
+
+
 @functools.lru_cache(maxsize=4)
 def tree(name: str) -> Tree:
     """The game of that name as arrays.
@@ -89,6 +108,8 @@ def tree(name: str) -> Tree:
         BadInput: as ``load``; more than ``LIMIT`` histories; players that forget what they knew.
     """
     game = load(name)
+    if min(_branches(game, probe) for probe in range(3)) > 100 * LIMIT:
+        raise _too_large(name)
     players, moves = game.num_players(), game.num_distinct_actions()
     number: list[dict[str, int]] = [{} for _ in range(players)]
     before: list[list[int]] = [[] for _ in range(players)]
@@ -102,9 +123,7 @@ def tree(name: str) -> Tree:
         state, last, deep, chance = stack.pop()
         visited += 1
         if visited > LIMIT:
-            raise BadInput(
-                "the game is too large for tables", got=name, expected=f"at most {LIMIT:,} histories", where="--env"
-            )
+            raise _too_large(name)
         if state.is_terminal():
             ends.append((last, chance, state.returns(), tuple(state.history())))
             continue
