@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 PAPER = "arXiv 1509.02971"
 LEVELS = ("step",)
-STATUS = "lightly tested"
+STATUS = "tested"
 SMOOTHING_CLIP = 0.5
 
 
