@@ -153,7 +153,7 @@ def _beaten(summary: Row, payoffs: Row) -> list[Block]:
         if joined and left_out:
             columns += ["added", "lost without"]
             for row, k in zip(rows, best[p], strict=True):
-                row += [joined[p][k], left_out[p][k]]
+                row += [round(joined[p][k], 9) + 0.0, round(left_out[p][k], 9) + 0.0]  # no -0
         found.append(Table(tuple(columns), tuple(map(tuple, rows)), title=f"Members of player {p}", left=(0, 3)))
     return found
 
