@@ -89,7 +89,7 @@ def summarise(folder: RunFolder, made: Made, config: Any) -> dict[str, Any]:
             f"All {n} parts right at {r}: market {market.right_T.mean():.0%}, best single agent "
             f"{single.right_T.mean():.0%}; difference {more:+.0f} points [{low:+.0f}, {high:+.0f}].",
             f"The same {len(made.questions)} questions are served again and again, and the market learns on them. One "
-            f"agent is able in {max(len(one.skills) for one in made.agents)} of {len(made.vocabulary)} kinds of question.",
+            f"agent is able in {len(made.agents[0].skills)} of {len(made.vocabulary)} kinds of question.",
             "Delivered: every part has an answer that its agent stands by; a lie is none.",
             *_closed([one for one in found if one.cell.arm == "market" and one.expected is not None], k, n),
             *_others([one for one in found if one.expected is None and one.cell.failure != "wash"], middle),
