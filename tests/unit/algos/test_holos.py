@@ -31,10 +31,10 @@ def test_a_market_beside_one_agent_and_the_closed_form(tmp_path):
     failures = ("crash", "lie", "caught", "wash")
     found = served(tmp_path / "run", tasks=6, failures=failures, rates=(0.0, 0.5))
     rows = {(line[0], line[2], line[1]): line for line in found.summary["cells"]["rows"]}
-    assert len(rows) == 4 * 2 + 3 * 2 + 2
+    assert len(rows) == 4 * 2 + 4 * 2 + 2
     assert rows["market", "crash", 0.0][3] == 100 and rows["market", "caught", 0.0][8] == 100
     assert rows["market", "crash", 0.5][6] == pytest.approx(58.62)
-    assert rows["market", "lie", 0.5][3] < rows["market", "crash", 0.5][3] == rows["random", "crash", 0.5][3]
+    assert rows["market", "lie", 0.5][3] < rows["market", "crash", 0.5][3] == rows["random, able", "crash", 0.5][3]
     assert found.summary["score"]["value"] > found.summary["baseline"]["value"]
     text = " ".join(found.summary["words"])
     assert "within two standard errors in 2 of 2 cells" in text and "Delivered / right at r = 0.5: lie" in text
@@ -89,9 +89,20 @@ def test_settings_that_cannot_be(tmp_path, settings, said):
         served(tmp_path / "run", **settings)
 
 
+def test_one_with_everybodys_lessons_is_the_control(tmp_path):
+    found = served(tmp_path / "run", env=str(HOUSE), tasks=2, failures=("crash",), rates=(0.0,))
+    rows = {line[0]: line for line in found.summary["cells"]["rows"]}
+    assert rows["market"][8] == rows["one with all lessons"][8] == 100 and rows["best single agent"][8] == 0
+    assert (
+        found.summary["baseline"]["value"] == 1
+        and "one agent with everybody's lessons 100%" in found.summary["words"][0]
+    )
+    assert "generalist" not in {one["agent"] for one in found.summary["agents"]}
+
+
 def test_the_log_says_who_was_asked_and_with_which_chance(tmp_path):
     found = served(tmp_path / "run", tasks=3, failures=("crash",), rates=(0.0,), plan="fan")
     rows = [json.loads(line) for line in (found.folder / "metrics.jsonl").read_text().splitlines()]
     (lease, *_) = rows[12]["leases"]
     assert rows[12]["cell"] == ["market", "crash", 0.0] and 0 < lease["p"] <= 1 and len(lease["x"]) == 5
-    assert {row["cell"][0] for row in rows[12:]} == {"market", "unlearned", "random", "single"}
+    assert {row["cell"][0] for row in rows[12:]} == {"market", "unlearned", "random", "single", "generalist"}

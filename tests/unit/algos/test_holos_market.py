@@ -172,7 +172,7 @@ def market(tmp_path, failure="", rate=0.0, arm="market", quality=None, *, agents
 
     ranking = Ranking(explore=0.1, guarded=arm != "unguarded")
     vectors = {"q": np.array([1.0, 0.0])}
-    made = Market(found, accounts, processes, judge, vectors, ranking, arm, k, 1, 0, agents[0], agents[-1])
+    made = Market(found, accounts, processes, judge, vectors, ranking, arm, k, 1, 0, agents[-1])
     with closing(accounts), closing(processes):
         yield made
         accounts.audit()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from evolvent.algos.holos import plans, profiles
 from evolvent.algos.holos.accounts import Accounts
-from evolvent.algos.holos.market import USER, Arm, Market, Ranking
+from evolvent.algos.holos.market import ALONE, USER, Arm, Market, Ranking
 from evolvent.algos.holos.pool import Pool, Said
 from evolvent.algos.holos.profiles import Profile
 from evolvent.core.errors import BadInput
@@ -44,7 +45,7 @@ class Cell(NamedTuple):
 def all_cells(failures: Sequence[str], rates: Sequence[float]) -> list[Cell]:
     """The market at every failure and rate, other arms at the first failure, washing with and without the guard."""
     found = [Cell("market", failure, rate) for failure in failures for rate in rates]
-    others: list[Arm] = ["unlearned", "random", "single"]
+    others: list[Arm] = ["unlearned", "random", *ALONE]
     found += [Cell(arm, failures[0], rate) for arm in others for rate in rates]
     return found + [Cell("unguarded", "wash", rate) for rate in rates if "wash" in failures]
 
@@ -62,6 +63,16 @@ class Made(NamedTuple):
     def vocabulary(self) -> list[str]:
         """The capabilities."""
         return sorted({task.kind for task in self.solved.values()})
+
+    @property
+    def generalist(self) -> Profile:
+        """One agent with everybody's lessons, who is no part of the market: the control."""
+        return Profile("generalist", "nobody", tuple(self.vocabulary), PRICE, vector=self.agents[0].vector)
+
+    def lessons(self, env: Env, seed: int) -> dict[str, list[tuple[str, str]]]:
+        """What every agent has learned, question and answer; the generalist everything, once."""
+        of = {one.id: profiles.learned(one, self.solved, env, seed) for one in self.agents}
+        return of | {self.generalist.id: list(dict.fromkeys(chain.from_iterable(of.values())))}
 
 
 def made(config: Any, env: Env, embedder: Embedder) -> Made:
@@ -90,15 +101,8 @@ def answers_of(question: Task, folder: Path, env: Env, agent: Agent, made: Made,
     """What every agent answers to a question, one woken after another: a line of the log."""
     (folder / "agents").mkdir(exist_ok=True)
     said = {
-        one.id: profiles.answered(
-            env,
-            question,
-            agent,
-            profiles.learned(one, made.solved, env, seed),
-            folder / "agents" / f"{one.id}.db",
-            made.embedder,
-        )
-        for one in made.agents
+        name: profiles.answered(env, question, agent, lessons, folder / "agents" / f"{name}.db", made.embedder)
+        for name, lessons in made.lessons(env, seed).items()
     }
     return {"asked": question.id, "kind": question.kind, "said": said}
 
@@ -125,12 +129,15 @@ def opened(
 ) -> Iterator[Market]:
     """The market of a cell, with its accounts in the run folder, and processes that start when they are needed."""
     (folder / "accounts").mkdir(exist_ok=True)
-    files = {one.id: folder / "agents" / f"{one.id}.json" for one in made.agents}
+    right = {one.id: sum(row["said"][one.id]["right"] for row in answers) for one in made.agents}
+    alone = {"single": [max(made.agents, key=lambda one: right[one.id])], "generalist": [made.generalist]}
+    agents = alone.get(cell.arm, made.agents)
+    files = {one.id: folder / "agents" / f"{one.id}.json" for one in agents}
     for name, file in files.items():
         if not file.exists():
             write_atomic(file, dump({row["asked"]: row["said"][name]["answer"] for row in answers}))
     accounts = Accounts(folder / "accounts" / f"{cell.name}.db")
-    for one in made.agents:
+    for one in agents:
         accounts.mint(f"stake:{one.id}", STAKE)
         accounts.mint(f"user:{one.owner}", MONEY)
     accounts.mint(USER, MONEY)
@@ -139,14 +146,13 @@ def opened(
     seed = seed_tree(config.seed, cell.failure, f"{cell.rate:g}")
     pool = Pool(files, failure, cell.rate, seed, active=config.active, lease_s=config.lease_s)
     vec_QD = made.embedder.embed([task.text for task in made.questions])
-    right = {one.id: sum(row["said"][one.id]["right"] for row in answers) for one in made.agents}
 
     def judged(node: plans.Node, said: Said) -> tuple[bool, float]:
         quality = judge(node.question, said.answer)
         return cell.failure != "caught" or quality == 1.0, quality
 
     market = Market(
-        made.agents,
+        agents,
         accounts,
         pool,
         judged,
@@ -156,7 +162,6 @@ def opened(
         config.candidates,
         PENALTY,
         config.seed,
-        single=max(right, key=lambda name: right[name]),
         worst=min(right, key=lambda name: right[name]),
     )
     try:
@@ -173,7 +178,7 @@ def served(cell: Cell, config: Any, made: Made, market: Market, number: int) -> 
     questions = [made.questions[i] for i in at]
     nodes = plans.plan(made.needs, questions, made.vocabulary, PRICE, PRICE * len(questions))
     washed = nodes[: round(cell.rate * len(nodes))] if cell.failure == "wash" else []
-    bought = market.trade(f"wash{number}", washed)
+    bought = market.trade(f"wash{number}", washed) if washed else []
     row = market.serve(f"task{number}", nodes)
     return {**row, "leases": bought + row["leases"], "cell": list(cell), "kinds": {n.id: n.question.id for n in nodes}}
 

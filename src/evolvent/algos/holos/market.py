@@ -33,9 +33,10 @@ TEMPERATURE, PRIOR_N0 = 0.25, 2.0
 EVERY, NEWEST, CLIP, PULL = 50, 300, 25.0, 0.03
 """Leases between two fits, and in one; the most that a pair weighs; how weights are held near those by hand."""
 USER = "user:client"
-Arm = Literal["market", "unlearned", "random", "single", "unguarded"]
-"""``unlearned``: weights by hand, nothing remembered; ``random``: any agent; ``single``: one agent alone;
-``unguarded``: what an agent's own owner bought counts, too."""
+Arm = Literal["market", "unlearned", "random", "single", "generalist", "unguarded"]
+"""``unlearned``: weights by hand, nothing remembered; ``random``: any able agent; ``single``: the best one alone;
+``generalist``: one with everybody's lessons, alone; ``unguarded``: what an agent's own owner bought counts, too."""
+ALONE: tuple[Arm, ...] = ("single", "generalist")
 
 
 class Ranking:
@@ -129,8 +130,6 @@ class Market:
     attempts: int
     penalty: int
     seed: int
-    single: str = ""
-    """Who serves alone in the arm of that name."""
     worst: str = ""
     """Who trades with its own owner."""
     _rows: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]], init=False)
@@ -179,7 +178,7 @@ class Market:
                 break
             lease = f"{job}/{attempt}"
             x_NF = self.ranking.features(left, node.capability, self.vectors[node.question.id], node.budget)
-            ranked = self.arm not in ("random", "single")
+            ranked = self.arm not in ("random", *ALONE)
             p_N = self.ranking.chances(x_NF) if ranked else np.full(len(left), 1.0 / len(left))
             at = int(rng(self.seed, lease).choice(len(left), p=p_N))
             one = left[at]
@@ -201,7 +200,7 @@ class Market:
                 self._twice += sum(not self._offer(job, said, quality) for said, quality in judged[1:])
                 return judged[0]
             self.accounts.forfeit(lease, one.id, payer, self.penalty)
-            if self.arm != "single":
+            if self.arm not in ALONE:
                 left.pop(at)
         self.accounts.release(job)
         return None
@@ -223,9 +222,8 @@ class Market:
         """Agents that are able, have something at stake, and are not too dear."""
         there = [one for one in self.profiles if self.accounts.balance(f"stake:{one.id}") >= self.penalty]
         healthy = [one for one in there if one.price <= node.budget]
-        if self.arm == "single":
-            return [one for one in healthy if one.id == self.single]
-        return healthy if self.arm == "random" else [one for one in healthy if node.capability in one.skills]
+        able = [one for one in healthy if node.capability in one.skills]
+        return healthy if self.arm in ALONE else able
 
     def _log(self, row: dict[str, Any]) -> None:
         self._rows.append(row)

@@ -15,7 +15,7 @@ import numpy as np
 
 from evolvent.algos.holos.accounts import Accounts
 from evolvent.algos.holos.cells import BONUS, Cell, Made, all_cells, worth
-from evolvent.algos.holos.market import USER
+from evolvent.algos.holos.market import USER, Arm
 from evolvent.core.folder import RunFolder
 from evolvent.formulas.statistics import student_interval, wilson
 from evolvent.teams.channels import gain
@@ -25,7 +25,13 @@ COLUMNS = [
     *("right, %", "right from", "right to", "leases a task", "paid a task", "came twice"),
 ]
 CLOSED = ("crash", "hang")
-_NAMES = {"single": "best single agent", "unlearned": "market without learning", "unguarded": "market, no guard"}
+_NAMES = {
+    "single": "best single agent",
+    "generalist": "one with all lessons",
+    "random": "random, able",
+    "unlearned": "market without learning",
+    "unguarded": "market, no guard",
+}
 
 
 @dataclass(frozen=True)
@@ -78,16 +84,18 @@ def summarise(folder: RunFolder, made: Made, config: Any) -> dict[str, Any]:
         for i, cell in enumerate(all_cells(config.failures, config.rates))
     ]
     first = config.failures[0], min(config.rates)
-    market, single = (next(x for x in found if x.cell == (arm, *first)) for arm in ("market", "single"))
+    arms: list[Arm] = ["market", "single", "generalist"]
+    market, single, generalist = (next(x for x in found if x.cell == (arm, *first)) for arm in arms)
     value, r, middle = _value(folder, answers, made, market.cell), f"r = {first[1]:g}", _middle(config.rates)
-    more, low, high = (100.0 * one for one in gain(market.right_T, single.right_T))
+    more, low, high = (100.0 * one for one in gain(market.right_T, generalist.right_T))
     short = [one.line for one in found if one.cell.failure == first[0] and one.cell.rate in (first[1], middle)]
     return {
         "score": _number(f"market, all parts right, {r}", market.right_T),
-        "baseline": _number(f"best single agent (found on these questions), {r}", single.right_T),
+        "baseline": _number(f"one agent with everybody's lessons, {r}", generalist.right_T),
         "words": [
-            f"All {n} parts right at {r}: market {market.right_T.mean():.0%}, best single agent "
-            f"{single.right_T.mean():.0%}; difference {more:+.0f} points [{low:+.0f}, {high:+.0f}].",
+            f"All {n} parts right at {r}: market {market.right_T.mean():.0%}, one agent with everybody's lessons "
+            f"{generalist.right_T.mean():.0%}; difference {more:+.0f} points [{low:+.0f}, {high:+.0f}]. "
+            f"The best single agent, found on these questions: {single.right_T.mean():.0%}.",
             f"The same {len(made.questions)} questions are served again and again, and the market learns on them. One "
             f"agent is able in {len(made.agents[0].skills)} of {len(made.vocabulary)} kinds of question.",
             "Delivered: every part has an answer that its agent stands by; a lie is none.",
