@@ -74,12 +74,37 @@ def test_trouble_in_an_actor_is_reported(handles):
     assert all(handle.killed for handle in handles)
 
 
-def test_an_actor_that_dies_is_named(handles):
+def test_an_actor_that_dies_is_replaced_and_the_numbers_stay(handles):
+    class Mortal:
+        """The newest of the actors dies before some steps."""
+
+        def __init__(self, env):
+            self._env, self.team, self._steps = env, env.team, 0
+
+        def reset(self, seed):
+            return self._env.reset(seed)
+
+        def step(self, action):
+            self._steps += 1
+            handles[-1].killed = self._steps in (1, 9, 30)
+            return self._env.step(action)
+
+    alone, env = counters(n_envs=6), counters("ray", 2, n_envs=6)
+    assert_same(play(alone, steps=40), play(Mortal(env), steps=40))
+    assert len(handles) == 2 + 3
+
+
+def test_actors_that_die_again_and_again_end_the_run(handles, monkeypatch):
     env = counters("ray", 2)
     env.reset(0)
-    handles[1].killed = True
-    with pytest.raises(EnvError, match=r"(?s)worker died.*Ray worker 1 of 2, copies 2 to 4"):
+    monkeypatch.setattr(Handle, "_call", _died)
+    with pytest.raises(EnvError, match=r"(?s)worker died.*Ray worker 0 of 2, copies 0 to 1"):
         env.step(np.zeros((5, 2), np.int64))
+    assert len(handles) == 2 + 5
+
+
+def _died(handle, name, args):
+    raise sys.modules["ray.exceptions"].RayError("the actor died")
 
 
 @pytest.mark.slow

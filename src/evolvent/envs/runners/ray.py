@@ -3,12 +3,16 @@
 Start a cluster with ``ray start`` and set RAY_ADDRESS to use it; without one, Ray runs on this machine. Evolvent must
 be installed on every machine. Actions and frames go through Ray's object store, so a step costs more than with
 processes: worth it only where one machine has too few cores.
+
+An actor that dies, as with its machine, does not end the run: a new one is given the seed of the last restart and the
+actions since, and stands where the dead one stood.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,8 @@ from evolvent.envs.runners.processes import described
 from evolvent.envs.runners.solo import Solo
 
 _START_S = 120
+_DEATHS = 5  # of actors in a row, before the run gives up
+_REMEMBERED = 50_000  # steps since a restart: a new actor would need too long for more
 
 
 class RayActors:
@@ -43,16 +49,21 @@ class RayActors:
         self._shares = shares(n_envs, workers)
         self.columns: Columns = {name: np.zeros(shape, kind) for name, (shape, kind) in layout.items()}
         actor = ray.remote(num_cpus=min(1.0, cpus / workers), max_restarts=0)(Share)
-        self._actors: list[Any] = [actor.remote(make, layout, first, end) for first, end in self._shares]
+        self._begin: Callable[[int, int], Any] = partial(actor.remote, make, layout)
+        self._actors: list[Any] = [self._begin(first, end) for first, end in self._shares]
+        self._seed, self._taken, self._deaths = 0, list[np.ndarray](), 0
         self._gather([share.reset.remote(0) for share in self._actors], _START_S)
 
     def reset(self, seed: int) -> None:
         """Restart all copies."""
+        self._seed, self._taken = seed, []
         self._gather([share.reset.remote(seed) for share in self._open()])
 
     def step(self) -> None:
         """Act with ``columns["action"]``."""
-        action = self.columns["action"]
+        action = self.columns["action"].copy()
+        if len(self._taken) <= _REMEMBERED:
+            self._taken.append(action)
         pairs = zip(self._open(), self._shares, strict=True)
         self._gather([share.step.remote(action[first:end]) for share, (first, end) in pairs])
 
@@ -76,11 +87,11 @@ class RayActors:
         for number, (job, (first, end)) in enumerate(zip(jobs, self._shares, strict=True)):
             where = f"Ray worker {number} of {len(self._shares)}, copies {first} to {end - 1}"
             try:
-                answer = self._ray.get(job, timeout=timeout_s)
+                answer = self._answered(number, job, timeout_s)
             except self._failures.GetTimeoutError as error:
                 self.close()
                 do = "is the cluster full? see `ray status`"
-                raise EnvError(f"a worker did not start in {timeout_s:.0f} s", where=where, do=do) from error
+                raise EnvError(f"a worker did not start in {_START_S} s", where=where, do=do) from error
             except self._failures.RayError as error:
                 self.close()
                 raise EnvError(f"a worker died\n{error}", where=where) from error
@@ -90,6 +101,30 @@ class RayActors:
                 raise EnvError(text, where=f"{where}: copy {copy}")
             for name, array in answer.items():
                 self.columns[name][first:end] = array
+        self._deaths = 0
+
+    def _answered(self, number: int, job: Any, timeout_s: float | None) -> Columns | str:
+        """What an actor answers; if it died, what a new one answers to the same."""
+        try:
+            return self._ray.get(job, timeout=timeout_s)
+        except self._failures.GetTimeoutError:
+            raise
+        except self._failures.RayError as error:
+            died = error
+        first, end = self._shares[number]
+        while self._deaths < _DEATHS and len(self._taken) <= _REMEMBERED:
+            self._deaths += 1
+            share = self._actors[number] = self._begin(first, end)
+            try:
+                answer = self._ray.get(share.reset.remote(self._seed), timeout=_START_S)
+                for action in self._taken:
+                    answer = self._ray.get(share.step.remote(action[first:end]))
+                return answer
+            except self._failures.GetTimeoutError:
+                raise
+            except self._failures.RayError as error:
+                died = error
+        raise died
 
 
 class Share:
