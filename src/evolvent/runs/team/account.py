@@ -51,7 +51,7 @@ def account(folder: RunFolder) -> Page:
         *updates.broken(summary),
     ]
     done = f"{len(run.updates)} updates" if run.updates else "no update yet"
-    named_agents = f"{len(agents)} agents" if agents else ""
+    named_agents = f"{len(agents)} agents" if len(agents) > 1 else ""
     facts = updates.facts(manifest, summary, named_agents, f"{run.last_step:,} {run.unit}", done)
     last, unit, title = run.last_step, run.unit, updates.title(manifest)
     return Page("", tuple(body), judged.score, facts, last, unit, _hint(summary), _READING, title)
