@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import select
+import shutil
 import subprocess
 import sys
 import threading
@@ -413,3 +414,29 @@ def test_what_cannot_be_served(words, message, capsys):
 def test_the_sdks_are_imported_where_they_are_needed():
     code = "import evolvent.cli.teams, evolvent.teams.members, sys; print({'mcp', 'a2a', 'httpx2'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("wire", WIRES)
+def test_clients_of_the_typescript_sdks_are_answered(wire, addresses, tmp_path_factory):
+    if not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    folder = tmp_path_factory.getbasetemp() / "typescript-members"
+    if not folder.exists():
+        folder.mkdir()
+        packages = ["@modelcontextprotocol/client@2.4.0", "@a2a-js/sdk@1.3.0"]
+        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", *packages]
+        made = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if made.returncode:
+            pytest.skip(f"npm installs nothing here: {made.stderr[-200:]}")
+        shutil.copy(FILE.with_name("members_client.mjs"), folder)
+    address = addresses[wire].partition(":")[2]
+    asked = {"mcp stdio": ["stdio", *address.split(" ")], "mcp http": ["http", address], "a2a": ["a2a", address]}[wire]
+    command = ["node", "members_client.mjs", *asked]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANGS_S)
+    assert ended.returncode == 0, ended.stderr
+    said = json.loads(ended.stdout)
+    if wire == "a2a":
+        assert said["artifacts"][0]["parts"][0]["content"]["value"] == "2 + 2"
+    else:
+        assert [tool["name"] for tool in said["tools"]] == ["solve"] and said["answer"]["content"][0]["text"] == "2 + 2"
