@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evolvent.core.errors import BadInput
-from evolvent.serve.verdicts import RUNS, Evidence, Verdict, resolve
+from evolvent.serve.verdicts import LAPSE_S, RUNS, Evidence, Verdict, resolve
 
 ABOUT = ("attempt", "receipt", "session", "commit", "repo")
 """By what evidence can name its attempt; a session or a repository stands for the newest attempt there."""
@@ -29,8 +29,8 @@ _LINKED_S = 24 * 3600.0  # a commit after the last activity is still of the atte
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS attempt (
   id INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, name TEXT NOT NULL, session TEXT NOT NULL,
-  repo TEXT NOT NULL, began REAL NOT NULL, last REAL NOT NULL, due INTEGER NOT NULL DEFAULT 0, UNIQUE (scope, name));
-CREATE INDEX IF NOT EXISTS attempt_due ON attempt (id) WHERE due;
+  repo TEXT NOT NULL, began REAL NOT NULL, last REAL NOT NULL, due REAL, UNIQUE (scope, name));
+CREATE INDEX IF NOT EXISTS attempt_due ON attempt (due);
 CREATE TABLE IF NOT EXISTS receipt (
   scope TEXT NOT NULL, receipt TEXT NOT NULL, attempt INTEGER NOT NULL, PRIMARY KEY (scope, receipt)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS receipt_attempt ON receipt (attempt);
@@ -110,9 +110,10 @@ class Attempts:
         """The attempt of that name, which is begun where there is none; the receipt becomes one of its."""
         with self._writing() as db:
             db.execute(
-                "INSERT INTO attempt (scope, name, session, repo, began, last) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT "
-                "DO UPDATE SET last = excluded.last, repo = coalesce(nullif(repo, ''), excluded.repo)",
-                (scope, name, session, repo, now, now),
+                "INSERT INTO attempt (scope, name, session, repo, began, last, due) VALUES (?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET due = 0, last = excluded.last, "
+                "repo = coalesce(nullif(repo, ''), excluded.repo)",
+                (scope, name, session, repo, now, now, now + LAPSE_S),
             )
             (id_,) = db.execute("SELECT id FROM attempt WHERE scope = ? AND name = ?", (scope, name)).fetchone()
             db.execute("INSERT OR IGNORE INTO receipt VALUES (?, ?, ?)", (scope, receipt, id_))
@@ -155,7 +156,7 @@ class Attempts:
                 ),
             ).lastrowid
             if attempt is not None:
-                db.execute("UPDATE attempt SET last = max(last, ?), due = 1 WHERE id = ?", (said.at, attempt))
+                db.execute("UPDATE attempt SET last = max(last, ?), due = 0 WHERE id = ?", (said.at, attempt))
                 if repo := about.get("repo"):
                     db.execute("UPDATE attempt SET repo = ? WHERE id = ? AND repo = ''", (repo, attempt))
         return replace(said, id=id_ or 0, attempt=f"a{attempt}" if attempt else None), True
@@ -176,25 +177,25 @@ class Attempts:
                     "SELECT 1 FROM git WHERE scope = ? AND repo = ? AND sha = ?", (*place, one.sha)
                 ).fetchone():
                     continue
-                reverted, back = self._reverted(scope, repo, one)
-                mine = attempt if reverted is None and self._within(attempt, one.at) else None
+                reverted, of, back = self._reverted(scope, repo, one)
+                mine = attempt if one.reverts is None and self._within(attempt, one.at) else None
                 db.execute(
                     "INSERT OR IGNORE INTO git VALUES (?, ?, ?, ?, ?)", (scope, repo, one.sha, mine, one.reverts)
                 )
                 if mine:
-                    db.execute("UPDATE attempt SET due = 1 WHERE id = ?", (mine,))
+                    db.execute("UPDATE attempt SET due = 0 WHERE id = ?", (mine,))
                 if reverted is not None:
                     kind, reward = ("reapplied", None) if back else ("reverted", False)
-                    detail = {"commit": one.sha, "reverts": one.reverts}
+                    detail = {"commit": one.sha, "of": of}
                     said = Evidence(0, None, kind, "env", who, reward, "", detail, now)
                     self.add(scope, {"attempt": reverted}, said, f"git:{repo}:{one.sha}:{kind}")
                     touched.append(reverted)
         return touched
 
-    def told(self, attempt: str) -> None:
-        """The memory says what the verdict says; nothing is due until there is new evidence."""
+    def look_again(self, attempt: str, at: float | None) -> None:
+        """When ``due`` names it next without new evidence; None: the memory says what the verdict says."""
         with self._writing() as db:
-            db.execute("UPDATE attempt SET due = 0 WHERE id = ?", (int(attempt[1:]),))
+            db.execute("UPDATE attempt SET due = ? WHERE id = ?", (at, int(attempt[1:])))
 
     # -------------------------------------------------------------------------------------------------------- reading
     def of(self, scope: str, id: str, now: float) -> Attempt:
@@ -218,13 +219,11 @@ class Attempts:
         last = int(before[1:]) if before else 1 << 62
         return self._attempts("scope = ? AND id < ?", (scope, last), limit, now)
 
-    def due(self, now: float, limit: int = 200, after: int = 0) -> list[tuple[str, Attempt]]:
-        """Attempts whose verdict the memory may not know yet, each with its scope; oldest first."""
+    def due(self, now: float, limit: int = 200) -> list[tuple[str, str]]:
+        """Scope and id of attempts whose verdict the memory may not know yet."""
         with self._lock:
-            rows = self._db.execute(
-                "SELECT scope, id FROM attempt WHERE due AND id > ? ORDER BY id LIMIT ?", (after, limit)
-            ).fetchall()
-            return [(scope, self._attempts("id = ?", (id_,), 1, now)[0]) for scope, id_ in rows]
+            rows = self._db.execute("SELECT scope, id FROM attempt WHERE due <= ? ORDER BY due LIMIT ?", (now, limit))
+            return [(scope, f"a{id_}") for scope, id_ in rows]
 
     # ---------------------------------------------------------------------------------------------------------- within
     @contextmanager
@@ -274,20 +273,18 @@ class Attempts:
         row = self._one("SELECT began, last FROM attempt WHERE id = ?", attempt)
         return row is not None and row[0] - 1.0 <= at <= row[1] + _LINKED_S
 
-    def _reverted(self, scope: str, repo: str, one: Commit) -> tuple[str | None, bool]:
-        """Whose commit is taken back by this one, and whether it is brought back: a revert of a revert."""
+    def _reverted(self, scope: str, repo: str, one: Commit) -> tuple[str | None, str, bool]:
+        """Whose commit is taken back by this one, which, and whether it is brought back: a revert of a revert."""
         back, sha = True, one.reverts
         while sha is not None:
+            back, of = not back, sha
             row = self._one(
                 "SELECT attempt, reverts FROM git WHERE scope = ? AND repo = ? AND sha = ?", scope, repo, sha
             )
-            back = not back
-            if row is None:
-                break
-            if row[0] is not None:
-                return f"a{row[0]}", back
-            sha = row[1]
-        return None, False
+            if row and row[0] is not None:
+                return f"a{row[0]}", of, back
+            sha = row[1] if row else None
+        return None, "", False
 
     def _attempts(self, where: str, values: Sequence[object], limit: int, now: float) -> list[Attempt]:
         with self._lock:
@@ -323,6 +320,11 @@ class Attempts:
 
     def _evidence(self, where: str, *values: object) -> list[Evidence]:
         return [_evidence(row) for row in self._db.execute(f"SELECT {_EVIDENCE} FROM evidence WHERE {where}", values)]
+
+
+def attempts_of(tokens: Path) -> Path:
+    """The file of the attempts of a store: beside that of its tokens (``agent.db.attempts``)."""
+    return tokens.with_suffix(".attempts")
 
 
 def _evidence(row: Sequence[Any]) -> Evidence:

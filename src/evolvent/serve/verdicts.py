@@ -118,11 +118,12 @@ def resolve(own: Iterable[Evidence], before: Iterable[Evidence], last: float, no
 
 def _highest(said: Sequence[Evidence]) -> Verdict | None:
     """By a person, a revert, the environment; what was reverted and brought back was not reverted."""
-    turns = [one.id for one in said if one.kind in ("reverted", "reapplied")]
-    gone = {one.id for one in said if one.kind == "reapplied"}
-    if turns and turns[-1] in gone:
-        gone |= set(turns)
-    said = [one for one in said if one.id not in gone]
+    back = {one.detail["of"]: one.id for one in said if one.kind == "reapplied"}
+    said = [
+        one
+        for one in said
+        if one.kind != "reapplied" and not (one.kind == "reverted" and one.id < back.get(one.detail["of"], 0))
+    ]
     if not said:
         return None
     one = said[-1]
@@ -131,7 +132,11 @@ def _highest(said: Sequence[Evidence]) -> Verdict | None:
         if near and apart and None not in (one.reward, other.reward) and one.reward != other.reward:
             words = f"{_said(other)} and {_said(one)} contradict each other; a person must say"
             return Verdict("conflict", evidence=(other.id, one.id), words=words)
-    return Verdict("settled", one.reward, 1.0, one.source, (one.id,), _said(one))
+    return _by_word(one)
+
+
+def _by_word(one: Evidence) -> Verdict:
+    return Verdict("settled", one.reward, float(one.detail.get("weight", 1.0)), one.source, (one.id,), _said(one))
 
 
 def _said(one: Evidence) -> str:
@@ -185,8 +190,7 @@ def _tests(text: str) -> list[str]:
 def _judged(said: Sequence[Evidence], before: Sequence[Evidence]) -> Verdict | None:
     """By test runs: each test as it ended in the attempt, beside how it was before, or in the attempt's first run."""
     if said and said[-1].kind == "reward":
-        one = said[-1]
-        return Verdict("settled", one.reward, 1.0, one.source, (one.id,), _said(one))
+        return _by_word(said[-1])
     runs, earlier = _statuses(said), _statuses(before)
     if not runs:
         return None
