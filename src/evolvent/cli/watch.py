@@ -11,34 +11,36 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from tyro.conf import Positional, arg
+
+from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput
 from evolvent.serve import client
-from evolvent.serve.pytest_plugin import hashes
 
-HELP = """\
-usage: evolvent watch [--junit FILE] -- CMD [ARG ...]
-
-Run a check; its output and exit code are those of CMD. The server of this machine (evolvent tokens new STORE NAME
---here, or EVOLVENT_SERVER and EVOLVENT_TOKEN) hears whether it passed, and pays the notes of the newest attempt in this
-repository. Where there is no server, nothing is said and nothing else happens.
-
-  --junit FILE   the report that CMD writes (JUnit XML), to compare test by test; of pytest the plug-in tells that
-
-Example: evolvent watch -- make check
-"""
 _WITHIN_S = 2.0
 _REPORT = 16 << 20  # bytes
 
 
-def _watch(arguments: Sequence[str]) -> None:
-    junit, command = _asked(list(arguments))
-    run = secrets.token_hex(8)
-    began = os.stat(junit).st_mtime_ns if junit and os.path.exists(junit) else 0
+def watch(command: Annotated[tuple[str, ...], Positional, arg(metavar="-- CMD")], *, junit: Path | None = None) -> None:
+    """Run a check; its output and exit code are those of the command. The server hears whether it passed.
+
+    The server is that of `evolvent tokens new STORE NAME --here`, or of EVOLVENT_SERVER and EVOLVENT_TOKEN. It pays the
+    notes of the newest attempt in this repository. Where there is none, nothing is said.
+
+    Example: evolvent watch -- make check
+
+    Args:
+        command: what to run, behind `--`.
+        junit: the report that the command writes (JUnit XML), to compare test by test; of pytest the plug-in tells.
+    """
+    if not command:
+        raise BadInput("which command?", expected="-- CMD", where="evolvent watch", do="evolvent watch -- pytest -q")
+    run, before = secrets.token_hex(8), _written(junit)
     code = _run(command, {**os.environ, "EVOLVENT_RUN": run})
     said: dict[str, Any] = {"command": shlex.join(command)[:4000], "code": code, "run": run, "key": f"watch:{run}"}
-    tests = _tests(junit, began) if junit and code in (0, 1) else None
+    tests = _tests(junit) if junit and code in (0, 1) and _written(junit) != before else None
     client.tell("tests" if tests else "command", os.getcwd(), _WITHIN_S, **said, **(tests or {}))
     if code < 0:  # as the signal that ended it would end us
         with suppress(OSError):  # SIGKILL cannot be handled anyhow
@@ -47,17 +49,8 @@ def _watch(arguments: Sequence[str]) -> None:
     sys.exit(code)
 
 
-def _asked(arguments: list[str]) -> tuple[str | None, list[str]]:
-    if arguments[:1] in (["--help"], ["-h"]):
-        sys.stdout.write(HELP)
-        sys.exit(0)
-    junit = None
-    if arguments[:1] == ["--junit"] and len(arguments) > 1:
-        junit, arguments = arguments[1], arguments[2:]
-    if arguments[:1] != ["--"] or len(arguments) < 2:
-        do, got = "evolvent watch -- pytest -q", " ".join(arguments) or "nothing"
-        raise BadInput("which command?", got=got, expected="-- CMD", where="evolvent watch", do=do)
-    return junit, arguments[1:]
+def _written(path: Path | None) -> int:
+    return path.stat().st_mtime_ns if path and path.is_file() else 0
 
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> int:
@@ -72,24 +65,26 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
     return child.wait()
 
 
-def _tests(path: str, began: int) -> dict[str, Any] | None:
-    """Which tests passed, by a report that was written since; None where it is none."""
+def _tests(path: Path) -> dict[str, Any] | None:
+    """Which tests passed, by a report; None where it is none."""
     from xml.etree import ElementTree
 
-    good, bad = list[str](), list[str]()
+    passed = dict[str, bool]()
     try:
-        state = os.stat(path)
-        text = Path(path).read_bytes()[:_REPORT]
-        if state.st_mtime_ns == began or b"<!DOCTYPE" in text or b"<!ENTITY" in text:
+        text = path.read_bytes()
+        if len(text) > _REPORT or b"<!DOCTYPE" in text or b"<!ENTITY" in text:
             return None
         for case in ElementTree.fromstring(text).iter("testcase"):
             if case.find("skipped") is None:
                 name = f"{case.get('classname', '')}::{case.get('name', '')}"
-                (good if case.find("failure") is None and case.find("error") is None else bad).append(name)
+                passed[name] = passed.get(name, True) and case.find("failure") is None and case.find("error") is None
     except (OSError, ElementTree.ParseError):
         return None
-    bad_names = [name[:300] for name in bad[:50]]
-    return {"passed": hashes(good), "failed": hashes(bad), "names": bad_names} if good or bad else None
+    return client.tests(passed) if passed else None
+
+
+def _watch(arguments: Sequence[str]) -> None:
+    parsed(watch, arguments, "evolvent watch")
 
 
 COMMANDS = {"watch": _watch}

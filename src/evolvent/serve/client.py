@@ -8,11 +8,10 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 
 CONNECT_S = 0.05
 """A server on this machine answers the door at once."""
-_COMMITS, _MOST = 50, 1 << 20
+_COMMITS, _NAMES, _TESTS, _MOST = 50, 50, 12_000, 1 << 20
 _REVERTS = "This reverts commit "
 
 
@@ -120,6 +119,18 @@ def git(repo: str) -> dict[str, object] | None:
     return {"repo": repo, "commits": commits} if commits else None
 
 
+def tests(passed: dict[str, bool]) -> dict[str, object]:
+    """Tests by name as evidence has them: eight hexadecimal digits each, which is all that is compared."""
+    from hashlib import sha256
+
+    def told(want: bool) -> str:
+        names = [name for name, ok in passed.items() if ok is want]
+        return "".join(sha256(name.encode("utf-8", "replace")).hexdigest()[:8] for name in names[:_TESTS])
+
+    failed = [name[:300] for name, ok in passed.items() if not ok]
+    return {"passed": told(True), "failed": told(False), "names": failed[:_NAMES]}
+
+
 def tell(kind: str, folder: str, within_s: float, **said: object) -> None:
     """Say what a run in a folder came to: ``POST /v1/evidence``. Silent in every case."""
     if found() is None:
@@ -129,7 +140,3 @@ def tell(kind: str, folder: str, within_s: float, **said: object) -> None:
     if (seen := git(repo)) is not None:
         body["git"] = seen
     post("/v1/evidence", body, within_s)
-
-
-if __name__ == "__main__":
-    sys.exit(0)
