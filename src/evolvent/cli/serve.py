@@ -63,7 +63,7 @@ def serve(
         do = "leave --no-auth out, or serve 127.0.0.1"
         raise BadInput("whoever reaches this address could do everything", got=host, where=_WHERE, do=do)
     store = _path(store)
-    kept = Tokens(_file(store, tokens))
+    kept = Tokens(tokens_file(store, tokens))
     with http.alone(store) as tell:
         listening, at = listen(host, port)
         tell(address := f"http://{at}")
@@ -103,12 +103,12 @@ def new(
         sources: of outcomes that it may claim: env, tests, judge, human, proxy.
         here: keep it for `evolvent watch`, the pytest plug-in and agents on this machine, instead of printing it.
     """
-    kept = _file(store, tokens)
+    kept = tokens_file(store, tokens)
     text = Tokens(kept).new(Token(name, scopes, may, sources))
-    sys.stdout.write(f"{_keep(store, text, scopes) if here else text}\n")
+    sys.stdout.write(f"{keep(store, text, scopes) if here else text}\n")
 
 
-def _keep(store: str, token: str, scopes: Sequence[str]) -> str:
+def keep(store: str, token: str, scopes: Sequence[str]) -> str:
     """Write where the server is and a token for it to the file of this machine's clients; says so."""
     serving = Path(f"{_path(store)}.serving")
     at = serving.read_text("utf-8").split(" ")[0] if serving.is_file() else ""
@@ -126,7 +126,7 @@ def list_(store: Store, *, tokens: File = None) -> None:
     """
     rows = [
         [name, " ".join(one.scopes), " ".join(one.may), " ".join(one.sources)]
-        for name, one in Tokens(_file(store, tokens)).named.items()
+        for name, one in Tokens(tokens_file(store, tokens)).named.items()
     ]
     with Live(plain=True) as live:
         live.table("Tokens", ["name", "scopes", "may", "sources"], rows)
@@ -137,7 +137,7 @@ def revoke(store: Store, name: Positional[str], *, tokens: File = None) -> None:
 
     Example: evolvent tokens revoke agent.db ci
     """
-    Tokens(_file(store, tokens)).revoke(name)
+    Tokens(tokens_file(store, tokens)).revoke(name)
 
 
 def _path(store: str) -> str:
@@ -147,7 +147,8 @@ def _path(store: str) -> str:
     return store_path(store, _WHERE) if Path(store).expanduser().is_dir() else str(store)
 
 
-def _file(store: str, tokens: Path | None) -> Path:
+def tokens_file(store: str, tokens: Path | None) -> Path:
+    """The file of a store's tokens."""
     if tokens is None and "://" in store:
         raise BadInput("where are the tokens?", got=store, expected="--tokens FILE", where=_WHERE)
     path = tokens or Path(f"{_path(store)}.tokens")

@@ -1,13 +1,16 @@
 """Who tells a server what happened: the standard library only, and no word where there is no server.
 
-A file that runs alone (``python -I -S client.py``), since it starts beside every command of an agent.
+A file that runs alone (``python -I -S client.py claude UserPromptSubmit``): hooks of coding agents start it, with what
+happened as JSON on standard input. It ends with 0 and is silent, unless there are notes for the prompt.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import socket
+import sys
 
 CONNECT_S = 0.05
 """A server on this machine answers the door at once."""
@@ -140,3 +143,94 @@ def tell(kind: str, folder: str, within_s: float, **said: object) -> None:
     if (seen := git(repo)) is not None:
         body["git"] = seen
     post("/v1/evidence", body, within_s)
+
+
+# ----------------------------------------------------------------------------------------------------------- hooks
+PROMPT, ENDS, TOOLS = (
+    ("UserPromptSubmit", "BeforeAgent"),
+    ("Stop", "AfterAgent", "SessionEnd"),
+    (
+        "PostToolUse",
+        "PostToolUseFailure",
+    ),
+)
+AGENTS = ("claude", "codex", "gemini")
+_PROMPT_S, _ELSE_S, _INPUT = 0.3, 1.0, 8 << 20
+# what agents run to see whether they are right; the exit code of another command says nothing about the work
+_CHECKS = re.compile(
+    r"\b(?:pytest|py\.test|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|mypy|pyright|tsc|eslint)\b|"
+    r"\b(?:make|npm|pnpm|yarn|bun|cargo|go|gradlew?|mvn|dotnet|mix|bazel|just|ruff)\b[^;&|]*"
+    r"\b(?:test|tests|check|lint|build|vet|clippy|verify|typecheck)\b"
+)
+_FAILED = re.compile(r"Exit code (\d{1,3})\b")
+
+
+def hook(agent: str, event: str, said: dict[str, object]) -> dict[str, object] | None:
+    """What is printed for an event of an agent; everything else is told to the server.
+
+    A prompt opens an attempt, and its notes become context. A check that the agent ran is evidence with its exit code,
+    where the agent tells that: Claude Code does, Codex does not. The end of a turn says which commits are new.
+    """
+    if not _there():
+        return None
+    name = {"session": f"{agent}:{said.get('session_id', '')}"[:200]}
+    repo = top(str(said.get("cwd") or os.getcwd()))
+    if event in PROMPT:
+        task = str(said.get("prompt") or "")[:8000]
+        turn = said.get("prompt_id") or said.get("turn_id")
+        asked: dict[str, object] = {"task": task, "repo": repo, "without": list(AGENTS), **name}
+        asked |= {"attempt": f"{name['session']}:{turn}"[:500]} if turn else {}
+        asked |= {"git": seen} if (seen := git(repo)) else {}
+        answer = post("/v1/recall", {**asked, "deadline_ms": int(1e3 * _PROMPT_S)}, _PROMPT_S) if task.strip() else None
+        if answer and answer.get("fenced"):
+            return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": answer["fenced"]}}
+    elif event in TOOLS:
+        given = said.get("tool_input")
+        command = str(given.get("command") or "")[:4000] if isinstance(given, dict) else ""
+        code = 0
+        if event == "PostToolUseFailure":
+            failed = _FAILED.match(str(said.get("error") or ""))
+            code = int(failed[1]) if failed else -1
+        if agent == "claude" and code >= 0 and _CHECKS.search(command):
+            run = {"command": command, "code": code}
+            if used := said.get("tool_use_id"):
+                run["key"] = f"hook:{used}"[:500]
+            post("/v1/evidence", {"kind": "exit", "about": name, **run}, _ELSE_S)
+    elif event in ENDS and (seen := git(repo)):
+        post("/v1/evidence", {"git": seen}, _ELSE_S)
+    return None
+
+
+def _there() -> bool:
+    """Whether the server answers the door: before a process is started for it."""
+    try:
+        at = found()
+        if at is None:
+            return False
+        socket.create_connection(_address(at["server"]), CONNECT_S).close()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def fired(agent: str) -> str:
+    """The file whose time says when a hook of the agent last ran."""
+    return os.path.join(os.path.dirname(settings_file()), f"fired-{agent}")
+
+
+def main(words: list[str]) -> None:
+    """Called by an agent: ``client.py AGENT EVENT``."""
+    try:
+        agent, event = words
+        with open(fired(agent), "a"):
+            os.utime(fired(agent))
+        said = json.loads(sys.stdin.buffer.read(_INPUT))
+        if (shown := hook(agent, event, said)) is not None:
+            sys.stdout.write(json.dumps(shown))
+            sys.stdout.flush()
+    except Exception:  # noqa: BLE001 - an agent goes on, whatever is wrong here
+        pass
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -101,6 +101,12 @@ BODIES: dict[str, Schema] = {
         session=_SESSION | {"description": "of the agent: evidence can name it"},
         repo=_REPO,
         git=_GIT,
+        without={
+            "type": "array",
+            "maxItems": 32,
+            "items": text("a source of memories", 100),
+            "description": "no notes from these: what stands in a system message must not come from a model",
+        },
         task_id=text("the task, where the same is attempted again and again", 500),
         frozen=_FLAG | {"description": "no exploration, nothing left out by chance (evaluation)"},
         is_test=_FLAG | {"description": "its outcome may never change values"},

@@ -89,12 +89,16 @@ async def recall(threads: Threads, asked: Asked) -> Any:
     task = clean_text(storable(stripped(options.pop("task"))), what="the task", where="recall")
     await threads.embed(task, "interactive", until)
     session, repo, git = options.pop("session", ""), options.pop("repo", ""), options.pop("git", None)
+    without = set(options.pop("without", ()))
 
     def do(memory: Memory) -> Any:
         if git:  # what was committed since belongs to the attempt before
             _committed(threads, asked, git, memory)
         made = memory.recall(task, **options)
-        notes = notes_of(made.items)
+        items = made.items
+        if without:
+            items = [item for item in items if memory.get(item.id).source not in without]
+        notes = notes_of(items)
         if len(notes) < len(made):
             memory.shown(made, [note["id"] for note in notes])
         return made.id, notes
