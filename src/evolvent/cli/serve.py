@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,12 @@ from tyro.conf import Positional, arg
 from evolvent.cli.listening import listen
 from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, optional
+from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate.live import Live
 from evolvent.memory.outcome import SOURCES
 from evolvent.memory.there import store_path
+from evolvent.serve import client
+from evolvent.serve.attempts import attempts_of
 from evolvent.serve.tokens import MAY, Token, Tokens
 
 _WHERE = "evolvent serve"
@@ -59,11 +63,11 @@ def serve(
         do = "leave --no-auth out, or serve 127.0.0.1"
         raise BadInput("whoever reaches this address could do everything", got=host, where=_WHERE, do=do)
     store = _path(store)
-    kept = Tokens(_file(store, tokens))
+    kept = Tokens(tokens_file(store, tokens))
     with http.alone(store) as tell:
         listening, at = listen(host, port)
         tell(address := f"http://{at}")
-        threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key)
+        threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key, attempts_of(kept.path))
         with Live(plain=True) as live:
             if auth and not kept.named:
                 live.note(f"token (shown once): {kept.new(Token('local', (scope,)))}")
@@ -85,6 +89,7 @@ def new(
     scopes: tuple[str, ...] = ("default",),
     may: tuple[str, ...] = MAY,
     sources: tuple[str, ...] = SOURCES,
+    here: bool = False,
     tokens: File = None,
 ) -> None:
     """Make a token, and print it: it is kept as a hash, and shown never again. A server that runs knows it at once.
@@ -96,8 +101,22 @@ def new(
         scopes: of the store, by name.
         may: recall, outcome, remember, read (memories, explain, lift).
         sources: of outcomes that it may claim: env, tests, judge, human, proxy.
+        here: keep it for `evolvent watch`, the pytest plug-in and agents on this machine, instead of printing it.
     """
-    sys.stdout.write(f"{Tokens(_file(store, tokens)).new(Token(name, scopes, may, sources))}\n")
+    kept = tokens_file(store, tokens)
+    text = Tokens(kept).new(Token(name, scopes, may, sources))
+    sys.stdout.write(f"{keep(store, text, scopes) if here else text}\n")
+
+
+def keep(store: str, token: str, scopes: Sequence[str]) -> str:
+    """Write where the server is and a token for it to the file of this machine's clients; says so."""
+    serving = Path(f"{_path(store)}.serving")
+    at = serving.read_text("utf-8").split(" ")[0] if serving.is_file() else ""
+    path = Path(client.settings_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    said = {"server": at or "http://127.0.0.1:8765", "token": token, "scope": scopes[0] if len(scopes) == 1 else ""}
+    write_atomic(path, json.dumps(said, indent=1) + "\n", mode=0o600)
+    return f"kept in {path}, for the server at {said['server']}"
 
 
 def list_(store: Store, *, tokens: File = None) -> None:
@@ -107,7 +126,7 @@ def list_(store: Store, *, tokens: File = None) -> None:
     """
     rows = [
         [name, " ".join(one.scopes), " ".join(one.may), " ".join(one.sources)]
-        for name, one in Tokens(_file(store, tokens)).named.items()
+        for name, one in Tokens(tokens_file(store, tokens)).named.items()
     ]
     with Live(plain=True) as live:
         live.table("Tokens", ["name", "scopes", "may", "sources"], rows)
@@ -118,7 +137,7 @@ def revoke(store: Store, name: Positional[str], *, tokens: File = None) -> None:
 
     Example: evolvent tokens revoke agent.db ci
     """
-    Tokens(_file(store, tokens)).revoke(name)
+    Tokens(tokens_file(store, tokens)).revoke(name)
 
 
 def _path(store: str) -> str:
@@ -128,7 +147,8 @@ def _path(store: str) -> str:
     return store_path(store, _WHERE) if Path(store).expanduser().is_dir() else str(store)
 
 
-def _file(store: str, tokens: Path | None) -> Path:
+def tokens_file(store: str, tokens: Path | None) -> Path:
+    """The file of a store's tokens."""
     if tokens is None and "://" in store:
         raise BadInput("where are the tokens?", got=store, expected="--tokens FILE", where=_WHERE)
     path = tokens or Path(f"{_path(store)}.tokens")
