@@ -49,7 +49,7 @@ def serve(
         embedder: of a new store: all-MiniLM-L6-v2, hash, openai:MODEL@URL, a sentence-transformers model.
         holdout: share of attempts that get nothing, so that `lift` can say whether the memory helps.
     """
-    for module in ("starlette", "uvicorn"):
+    for module in ("starlette", "uvicorn", "mcp"):
         optional(module, "server", _WHERE)
     from evolvent.serve import http
     from evolvent.serve.app import app

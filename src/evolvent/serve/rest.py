@@ -62,6 +62,13 @@ class Asked:
     path: dict[str, str] = field(default_factory=dict[str, str])
 
 
+def permit(token: Token, what: str) -> None:
+    """``BadInput`` where the token does not allow it."""
+    if what not in token.may:
+        got = f"a token that may {', '.join(token.may)}"
+        raise refused("forbidden", "the token does not allow it", got=got, expected=what)
+
+
 Verb = Callable[[Threads, Asked], Awaitable[Any]]
 
 
