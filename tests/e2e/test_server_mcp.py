@@ -7,11 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
-from test_serve_fence import PAYLOADS
 
+from evolvent import Memory
+from payloads import PAYLOADS
 from serving import bearer, served
 
 pytest.importorskip("mcp", reason="the extra 'server' is not installed")
@@ -55,10 +57,12 @@ def talk(server, do, token=None, **how):
 
 
 def rest(server, path, body=None, token=None):
-    method, more = ("POST", {"json": body}) if body is not None else ("GET", {})
-    answer = httpx2.request(method, f"{server.address}{path}", headers=bearer(token or server.token), **more)
-    assert answer.status_code == 200, answer.text
-    return answer.json()
+    sent = urllib.request.Request(f"{server.address}{path}", headers=bearer(token or server.token))
+    if body is not None:
+        sent.data = json.dumps(body).encode()
+        sent.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(sent) as answer:
+        return json.load(answer)
 
 
 @pytest.mark.parametrize("stdio", [False, True])
@@ -158,10 +162,10 @@ def test_what_was_left_out_of_a_recall_is_not_explained_to_a_model(server):
 
 
 def test_two_hundred_payloads_stay_one_fence_for_a_model(tmp_path):
+    notes = [{"key": f"task {i}", "body": payload.replace("\0", "")} for i, payload in enumerate(PAYLOADS)]
+    with Memory(tmp_path / "a.db", embedder="hash:64") as memory:
+        ids = memory.remember_many(notes)
     with served(tmp_path / ".") as one:
-        ids = [
-            rest(one, "/v1/memories", {"key": f"task {i}", "body": payload})["id"] for i, payload in enumerate(PAYLOADS)
-        ]
 
         async def work(client):
             return [await client.call_tool("recall", {"task": f"task {i}", "k": 1}) for i in range(len(PAYLOADS))]
@@ -204,8 +208,6 @@ def test_an_error_of_ours_stays_here(tmp_path):
         answer = asked(one)
         assert answer.status_code == 503 and str(tmp_path) not in answer.text
     with served(tmp_path / "b" if (tmp_path / "b").mkdir() is None else "") as one:
-        from evolvent import Memory
-
         with Memory(one.store, embedder="hash:64") as memory, memory.transaction():
             memory.remember("inside", "a transaction")
             result = talk(one, lambda c: c.call_tool("recall", {"task": "anything"}))  # within its deadline
@@ -284,5 +286,8 @@ def test_the_typescript_sdk_is_served(server, how, tmp_path_factory):
 
 
 def test_a_resource_that_is_not_there(server):
-    with pytest.raises(MCPError, match="no such resource"):
-        talk(server, lambda c: c.read_resource("evolvent://memory/m1"))
+    async def read(client):
+        with pytest.raises(MCPError, match="no such resource"):
+            await client.read_resource("evolvent://memory/m1")
+
+    talk(server, read)
