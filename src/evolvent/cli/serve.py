@@ -66,7 +66,9 @@ def serve(
         threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key)
         with Live(plain=True) as live:
             if auth and not kept.named:
-                live.note(f"token (shown once): {kept.new(Token('local', (scope,)))}")
+                token = kept.new(Token("local", (scope,)))
+                live.note(f"token (shown once): {token}")
+                live.note(f"page, with the token in its address: {address}/ui#{token}")
             if not here:
                 live.note(
                     f"{host} is not this machine alone: whoever reaches it and has a token reads and writes its "

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump
-from evolvent.serve import mcp, openapi
+from evolvent.serve import mcp, openapi, ui
 from evolvent.serve.problems import problem, refused
 from evolvent.serve.rest import DOCUMENT, OPERATIONS, Asked, Threads, Verb, permit
 from evolvent.serve.tokens import Token
@@ -70,6 +70,7 @@ def app(threads: Threads, allowed: Allowed, hosts: Collection[str]) -> ASGIApp:
         for one, verb in OPERATIONS.items()
     ]
     routes += [Route("/healthz", health), Route("/v1/openapi.json", described)]
+    routes += ui.routes()
     routes += [Route("/mcp", _Talk(allowed, protocol.handle_request), methods=["POST"])]
     return _guarded(Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: astray}), hosts)
 
