@@ -44,6 +44,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export merged DIR --out DIR          the trained model for transformers and vLLM; --gguf for llama.cpp
   evolvent serve STORE                          a memory over HTTP: recall, outcomes, lessons; docs/server.md
   evolvent tokens {{new,list,revoke}} STORE       who may use it, in which scopes
+  evolvent watch -- CMD                         run a check; the server hears whether it passed
   evolvent sandbox {{check,run FILE}}             what this machine confines; one unread program, run in it
 
 Start with `evolvent demo`. `evolvent run ALGO --help` shows the settings of an algorithm, `--help-all` every one.
@@ -65,6 +66,7 @@ _COMMANDS = {
     "teams": "evolvent.cli.teams",
     "serve": "evolvent.cli.serve",
     "tokens": "evolvent.cli.serve",
+    "watch": "evolvent.cli.watch",
     "sandbox": "evolvent.cli.sandbox",
 }
 

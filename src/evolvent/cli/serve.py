@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,9 +13,12 @@ from tyro.conf import Positional, arg
 from evolvent.cli.listening import listen
 from evolvent.core.arguments import parsed
 from evolvent.core.errors import BadInput, optional
+from evolvent.core.jsonfile import write_atomic
 from evolvent.evaluate.live import Live
 from evolvent.memory.outcome import SOURCES
 from evolvent.memory.there import store_path
+from evolvent.serve import client
+from evolvent.serve.attempts import attempts_of
 from evolvent.serve.tokens import MAY, Token, Tokens
 
 _WHERE = "evolvent serve"
@@ -63,7 +67,7 @@ def serve(
     with http.alone(store) as tell:
         listening, at = listen(host, port)
         tell(address := f"http://{at}")
-        threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key)
+        threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key, attempts_of(kept.path))
         with Live(plain=True) as live:
             if auth and not kept.named:
                 token = kept.new(Token("local", (scope,)))
@@ -87,6 +91,7 @@ def new(
     scopes: tuple[str, ...] = ("default",),
     may: tuple[str, ...] = MAY,
     sources: tuple[str, ...] = SOURCES,
+    here: bool = False,
     tokens: File = None,
 ) -> None:
     """Make a token, and print it: it is kept as a hash, and shown never again. A server that runs knows it at once.
@@ -98,8 +103,22 @@ def new(
         scopes: of the store, by name.
         may: recall, outcome, remember, read (memories, explain, lift).
         sources: of outcomes that it may claim: env, tests, judge, human, proxy.
+        here: keep it for `evolvent watch`, the pytest plug-in and agents on this machine, instead of printing it.
     """
-    sys.stdout.write(f"{Tokens(_file(store, tokens)).new(Token(name, scopes, may, sources))}\n")
+    kept = _file(store, tokens)
+    text = Tokens(kept).new(Token(name, scopes, may, sources))
+    sys.stdout.write(f"{_keep(store, text, scopes) if here else text}\n")
+
+
+def _keep(store: str, token: str, scopes: Sequence[str]) -> str:
+    """Write where the server is and a token for it to the file of this machine's clients; says so."""
+    serving = Path(f"{_path(store)}.serving")
+    at = serving.read_text("utf-8").split(" ")[0] if serving.is_file() else ""
+    path = Path(client.settings_file())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    said = {"server": at or "http://127.0.0.1:8765", "token": token, "scope": scopes[0] if len(scopes) == 1 else ""}
+    write_atomic(path, json.dumps(said, indent=1) + "\n", mode=0o600)
+    return f"kept in {path}, for the server at {said['server']}"
 
 
 def list_(store: Store, *, tokens: File = None) -> None:

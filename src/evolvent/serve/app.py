@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,12 +25,16 @@ from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump
 from evolvent.serve import mcp, openapi, ui
 from evolvent.serve.problems import problem, refused
-from evolvent.serve.rest import DOCUMENT, OPERATIONS, Asked, Threads, Verb, permit
+from evolvent.serve.rest import DOCUMENT, OPERATIONS, WITHIN_S, Asked, Threads, Verb, permit
+from evolvent.serve.telling import tell
 from evolvent.serve.tokens import Token
 
 MOST = 256 * 1024
 """Bytes of a body."""
 BODY_S = 10.0
+TELL_S = 60.0
+"""So often it is looked whether a verdict is due."""
+_log = logging.getLogger(__name__)
 Allowed = Callable[[str | None], Token]
 
 
@@ -44,10 +50,13 @@ def app(threads: Threads, allowed: Allowed, hosts: Collection[str]) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        telling = asyncio.create_task(_tell(threads))
         async with protocol.run():
             yield
+        telling.cancel()
         for one in (threads.embedding, threads.writer, threads.reader):
             await asyncio.to_thread(one.close)
+        threads.attempts.close()
 
     async def health(_: Request) -> Response:
         numbers = threads.health()
@@ -73,6 +82,18 @@ def app(threads: Threads, allowed: Allowed, hosts: Collection[str]) -> ASGIApp:
     routes += ui.routes()
     routes += [Route("/mcp", _Talk(allowed, protocol.handle_request), methods=["POST"])]
     return _guarded(Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: astray}), hosts)
+
+
+async def _tell(threads: Threads) -> None:
+    """Tell the memory what follows from evidence where it may not know: after a crash, or when time has passed."""
+    while True:
+        for scope, id_ in await asyncio.to_thread(threads.attempts.due, time.time()):
+            job = partial(tell, attempts=threads.attempts, scope=scope, id=id_, now=time.time())
+            try:
+                await threads.writer.ask("learning", scope, job, WITHIN_S["learning"])
+            except Exception:  # noqa: BLE001 - it is tried again
+                _log.exception("attempt %s of scope %s cannot be settled now", id_, scope)
+        await asyncio.sleep(TELL_S)
 
 
 def _endpoint(

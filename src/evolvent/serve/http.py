@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from evolvent.core.errors import BadInput, StoreError
 from evolvent.memory.memory import Memory
 from evolvent.serve.app import Allowed
+from evolvent.serve.attempts import Attempts
 from evolvent.serve.lanes import Lanes
 from evolvent.serve.problems import refused
 from evolvent.serve.rest import ROOM, Threads
@@ -114,8 +115,13 @@ def alone(store: str) -> Iterator[Callable[[str], None]]:
             file.truncate(0)
 
 
-def threads(settings: Settings, key: bytes) -> Threads:
+def threads(settings: Settings, key: bytes, attempts: Path) -> Threads:
     """The threads of a store; its embedder has embedded a word, so that what is missing is missed now.
+
+    Args:
+        settings: how its memories are opened.
+        key: of handles.
+        attempts: the file of its attempts.
 
     Raises:
         BadInput, StoreError: the store cannot be opened like this.
@@ -136,6 +142,7 @@ def threads(settings: Settings, key: bytes) -> Threads:
         Lanes("embedding", embed, ROOM),
         embedder,
         key,
+        Attempts(attempts),
     )
 
 

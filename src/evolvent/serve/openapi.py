@@ -13,9 +13,11 @@ from evolvent.memory.items import Order
 from evolvent.memory.outcome import SOURCES
 from evolvent.memory.write import POLARITIES
 from evolvent.serve.problems import TYPE, refused
+from evolvent.serve.verdicts import KINDS
 
 Schema = dict[str, Any]
 HANDLE = r"^r[0-9]{1,18}\.[a-z2-7]{16}$"
+ATTEMPT = r"^a[0-9]{1,17}$"
 _KINDS: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
     "boolean": bool,
@@ -61,6 +63,30 @@ _FLAG: Schema = {"type": "boolean"}
 _NAMES: Schema = {"type": "array", "maxItems": 32, "items": text("a kind of memories", 100)}
 _RECEIPT = text("the receipt of the recall", 60, pattern=HANDLE)
 _DEADLINE = _whole("ms after which the request is refused, unless it has begun", 1, 60_000)
+_SESSION = text("of the agent: its newest attempt is meant", 200)
+_REPO = text("where it works: the path or the address of a repository", 500)
+_SHA = text("a commit", 64, least=7)
+_TESTS = text(
+    "8 hexadecimal digits a test, of the SHA-256 of its name, one after the other",
+    131_072,
+    least=0,
+    pattern="^([0-9a-f]{8})*$",
+)
+_GIT = _object(
+    ["repo", "commits"],
+    repo=_REPO,
+    commits={
+        "type": "array",
+        "maxItems": 50,
+        "description": "of the branch, newest first: those that were not there before belong to the newest attempt",
+        "items": _object(
+            ["sha", "at"],
+            sha=_SHA,
+            at={"type": "number", "minimum": 0, "maximum": 1e11, "description": "seconds since 1970"},
+            reverts=_SHA | {"description": "the commit that it takes back"},
+        ),
+    },
+)
 _STATUSES = ["active", "expired", "archived", "quarantined", "superseded", "erased", "external", "all"]
 
 BODIES: dict[str, Schema] = {
@@ -72,6 +98,9 @@ BODIES: dict[str, Schema] = {
         stage=text("part of the work; each has values of its own", 100),
         filter={"type": "object", "description": "only memories whose metadata hold this (Memory.recall)"},
         attempt=text("the job it is for: all recalls of one are held out together, or none", 500),
+        session=_SESSION | {"description": "of the agent: evidence can name it"},
+        repo=_REPO,
+        git=_GIT,
         task_id=text("the task, where the same is attempted again and again", 500),
         frozen=_FLAG | {"description": "no exploration, nothing left out by chance (evaluation)"},
         is_test=_FLAG | {"description": "its outcome may never change values"},
@@ -90,6 +119,27 @@ BODIES: dict[str, Schema] = {
         child=text("the memory written from this attempt", 30),
         weight={"type": "number", "exclusiveMinimum": 0, "maximum": 1},
     ),
+    "evidence": _object(
+        [],
+        about=_object(
+            [],
+            attempt=text("an attempt", 20, pattern=ATTEMPT),
+            receipt=_RECEIPT,
+            session=_SESSION,
+            commit=_SHA,
+            repo=_REPO | {"description": "its newest attempt is meant, if that is less than 12 hours quiet"},
+        ),
+        kind={"enum": [*KINDS], "description": f"a token needs its source: {KINDS}"},
+        reward={"type": ["number", "boolean", "null"], "description": "of a person; null: cannot tell"},
+        command=text("what was run", 4_000),
+        code=_whole("its exit code", -64, 255),
+        passed=_TESTS,
+        failed=_TESTS,
+        names={"type": "array", "maxItems": 50, "items": text("a test that failed", 300, least=0)},
+        run=text("name of the run, which a command and the tests in it share", 100),
+        key=text("name of the statement: said again under it, it is there once", 500),
+        git=_GIT,
+    ),
     "remember": _object(
         ["key", "body"],
         key=text("when it applies: the task", 8_000),
@@ -103,6 +153,10 @@ BODIES: dict[str, Schema] = {
 }
 """Of requests, by operation."""
 QUERIES: dict[str, dict[str, Schema]] = {
+    "attempts": {
+        "limit": _whole("a page", 1, 200),
+        "after": text("the last id of the page before", 20, pattern=ATTEMPT),
+    },
     "memories": {
         "status": {"enum": _STATUSES},
         "kind": text("only of this kind", 100),
@@ -131,7 +185,10 @@ def check(value: Any, schema: Schema, where: str) -> None:
     if isinstance(value, str):
         _within(len(value), schema.get("minLength", 0), schema.get("maxLength"), where, "characters")
         if "pattern" in schema and not re.search(schema["pattern"], value):
-            raise refused("unknown_receipt", "unknown receipt", got=value, expected=schema["pattern"], where=where)
+            if schema["pattern"] == HANDLE:
+                raise refused("unknown_receipt", "unknown receipt", got=value, expected=HANDLE, where=where)
+            expected = schema["pattern"]
+            raise BadInput("not of this form", got=value[:60], expected=expected, where=where, code="wrong_form")
     elif isinstance(value, list):
         _within(len(value), 0, schema.get("maxItems"), where, "entries")
         for i, one in enumerate(value):

@@ -9,13 +9,17 @@ from typing import Any
 
 from evolvent.core.errors import BadInput
 from evolvent.memory.memory import Memory
-from evolvent.memory.text import clean_text, storable
+from evolvent.memory.secrets import mask_secrets
+from evolvent.memory.text import clean_text, finite, storable
+from evolvent.serve.attempts import ABOUT, Attempt, Attempts, Commit
 from evolvent.serve.fence import fenced, notes_of, stripped
 from evolvent.serve.lanes import Lanes
 from evolvent.serve.openapi import Operation, document
 from evolvent.serve.problems import refused
 from evolvent.serve.stores import Cached
+from evolvent.serve.telling import tell, words
 from evolvent.serve.tokens import Token, handle, receipt_of
+from evolvent.serve.verdicts import KINDS, Evidence
 
 WITHIN_S = {"interactive": 1.0, "learning": 10.0, "slow": 30.0}
 """Seconds after which a request is refused unless it has begun, by lane."""
@@ -25,13 +29,14 @@ ROOM = {"interactive": 256, "learning": 4096, "slow": 64}
 
 @dataclass(frozen=True)
 class Threads:
-    """Who does the work: one writes, one reads, one embeds; ``key`` of handles."""
+    """Who does the work: one writes, one reads, one embeds; ``key`` of handles, and what is kept of attempts."""
 
     writer: Lanes
     reader: Lanes
     embedding: Lanes
     embedder: Cached
     key: bytes
+    attempts: Attempts
 
     def health(self) -> dict[str, Any]:
         """Whether it takes requests, and three numbers: how many wait, how long a new one would, how many it refused.
@@ -90,17 +95,24 @@ async def recall(threads: Threads, asked: Asked) -> Any:
     until, options = _until(asked, "interactive"), dict(asked.given)
     task = clean_text(storable(stripped(options.pop("task"))), what="the task", where="recall")
     await threads.embed(task, "interactive", until)
+    session, repo, git = options.pop("session", ""), options.pop("repo", ""), options.pop("git", None)
 
     def do(memory: Memory) -> Any:
+        if git:  # what was committed since belongs to the attempt before
+            _committed(threads, asked, git, memory)
         made = memory.recall(task, **options)
         notes = notes_of(made.items)
         if len(notes) < len(made):
             memory.shown(made, [note["id"] for note in notes])
-        return made.id, notes
+        attempt = None
+        if session or repo or git or "attempt" in options:
+            name, place = options.get("attempt") or f"{session}/{made.id}", repo or (git or {}).get("repo", "")
+            attempt = threads.attempts.open(asked.scope, name, made.id, time.time(), session, place)
+        return made.id, notes, attempt
 
-    id_, notes = await _write(threads, asked, "interactive", do, until)
+    id_, notes, attempt = await _write(threads, asked, "interactive", do, until)
     receipt = handle(threads.key, asked.scope, id_)
-    return {"receipt": receipt, "trust": "data", "notes": notes, "fenced": fenced(receipt, notes)}
+    return {"receipt": receipt, "attempt": attempt, "trust": "data", "notes": notes, "fenced": fenced(receipt, notes)}
 
 
 async def shown(threads: Threads, asked: Asked) -> Any:
@@ -110,23 +122,129 @@ async def shown(threads: Threads, asked: Asked) -> Any:
     await _write(threads, asked, "interactive", lambda m: m.shown(receipt, asked.given["ids"]), until)
 
 
+def _may_say(token: Token, source: str) -> None:
+    if source not in token.sources:
+        do = "say what the token allows, or take another token"
+        expected = ", ".join(token.sources) or "none: it may report no outcomes"
+        raise refused("forbidden", "the token may not claim this source", got=source, expected=expected, do=do)
+
+
 async def outcome(threads: Threads, asked: Asked) -> Any:
-    """Told again it changes nothing: ``Memory.settle`` keeps receipts and idempotency keys apart."""
-    said = dict(asked.given)
+    """Told again it changes nothing: ``Memory.settle`` keeps receipts and idempotency keys apart.
+
+    Of a receipt that belongs to an attempt it is evidence like others: a test run does not outdo a person.
+    """
+    said, until = dict(asked.given), _until(asked, "learning")
+    said.pop("deadline_ms", None)
     receipt, sources = receipt_of(threads.key, asked.scope, said.pop("receipt")), asked.token.sources
     if len(sources) == 1:
         said.setdefault("source", sources[0])
-    if said.setdefault("source", "env") not in sources:
-        do = "say what the token allows, or take another token"
-        expected = ", ".join(sources) or "none: it may report no outcomes"
-        raise refused("forbidden", "the token may not claim this source", got=said["source"], expected=expected, do=do)
+    source = said.setdefault("source", "env")
+    _may_say(asked.token, source)
     if said.get("action"):
         said["action"] = stripped(said["action"])
     reward = said.pop("reward")
-    changes = await _write(
-        threads, asked, "learning", lambda m: m.settle(receipt, reward, **said), _until(asked, "learning")
-    )
+
+    def do(memory: Memory) -> Any:
+        of = threads.attempts.of_receipt(asked.scope, receipt, time.time())
+        if of is None or source == "judge" or said.get("objective", "success") != "success":
+            return memory.settle(receipt, reward, **said)
+        given = {name: said[name] for name in ("weight",) if name in said}
+        more = {name: said[name] for name in ("action", "child") if name in said}
+        worth = _reward(memory, reward) if said.get("valid", True) else None
+        one = Evidence(0, None, "reward", source, asked.token.name, worth, detail=given, at=time.time())
+        key = f"outcome:{said.get('idempotency_key') or f'{receipt}:{source}:{worth}'}"
+        found, _ = threads.attempts.add(asked.scope, {"receipt": receipt}, one, key)
+        return tell(memory, threads.attempts, asked.scope, found.attempt or of.id, one.at, **more)
+
+    changes = await _write(threads, asked, "learning", do, until)
     return {"receipt": asked.given["receipt"], "changes": [change._asdict() for change in changes]}
+
+
+def _reward(memory: Memory, reward: Any) -> Any:
+    """A reward that the memory will take, since evidence stays."""
+    lo, hi = memory.bank.reward_range
+    return reward if isinstance(reward, bool) else finite(reward, what="reward", where="an outcome", lo=lo, hi=hi)
+
+
+def _committed(threads: Threads, asked: Asked, git: dict[str, Any], memory: Memory) -> None:
+    """Note the commits that a client saw; attempts of which one was reverted are told."""
+    _may_say(asked.token, "tests")  # who says what tests said may say what git says
+    if "outcome" not in asked.token.may:
+        raise refused("forbidden", "the token does not allow it", got="git", expected="outcome")
+    now, commits = time.time(), [Commit(**one) for one in git["commits"]]
+    for id_ in threads.attempts.commits(asked.scope, git["repo"], commits, now, asked.token.name):
+        tell(memory, threads.attempts, asked.scope, id_, now)
+
+
+_NEEDS = {
+    "person": ("reward",),
+    "tests": ("passed", "failed"),
+    "command": ("command", "code"),
+    "exit": ("command", "code"),
+    "claim": (),
+}
+
+
+async def evidence(threads: Threads, asked: Asked) -> Any:
+    """What tests, a command or a person say of an attempt, and what follows."""
+    given, until, now = dict(asked.given), _until(asked, "learning"), time.time()
+    about, kind, git = given.pop("about", {}), given.pop("kind", None), given.pop("git", None)
+    if len(about) != (kind is not None) or (kind is None and not git):
+        expected = f"kind with about one of {', '.join(ABOUT)}; or git alone"
+        raise BadInput("about what?", got=about or kind, expected=expected, where="about", code="missing")
+    if "receipt" in about:
+        about = {"receipt": receipt_of(threads.key, asked.scope, about["receipt"])}
+    reward, run, key = given.pop("reward", None), given.pop("run", ""), given.pop("key", None)
+    if "command" in given:
+        given["command"] = mask_secrets(given["command"])
+    if kind:
+        _may_say(asked.token, KINDS[kind])
+        for name in (name for name in _NEEDS[kind] if name not in asked.given):
+            raise BadInput("a field is missing", expected=name, where=f"evidence of {kind}", code="missing")
+
+    def do(memory: Memory) -> Any:
+        if git:
+            _committed(threads, asked, git, memory)
+        if not kind:
+            return None, False, []
+        worth = None if reward is None or kind not in ("person", "claim") else _reward(memory, reward)
+        said = Evidence(0, None, kind, KINDS[kind], asked.token.name, worth, run, given, now)
+        found, new = threads.attempts.add(asked.scope, about, said, key)
+        changes = tell(memory, threads.attempts, asked.scope, found.attempt, now) if found.attempt else []
+        return found, new, changes
+
+    found, new, changes = await _write(threads, asked, "learning", do, until)
+    of = threads.attempts.of(asked.scope, found.attempt, now) if found and found.attempt else None
+    return {
+        "evidence": found and found.id,
+        "attempt": of and of.id,
+        "repeated": bool(found) and not new,
+        "verdict": of and asdict(of.verdict),
+        "changes": [change._asdict() for change in changes],
+    }
+
+
+async def attempts(threads: Threads, asked: Asked) -> Any:
+    """A page of attempts, newest first."""
+    limit, after = asked.given.get("limit", 50), asked.given.get("after")
+    found = await _read(threads, asked, lambda _: threads.attempts.newest(asked.scope, time.time(), limit, after))
+    return {
+        "attempts": [_told(threads, asked, one) for one in found],
+        "after": found[-1].id if len(found) == limit else None,
+    }
+
+
+async def attempt(threads: Threads, asked: Asked) -> Any:
+    """One attempt, with the evidence about it."""
+    found = await _read(threads, asked, lambda _: threads.attempts.of(asked.scope, asked.path["id"], time.time()))
+    return _told(threads, asked, found)
+
+
+def _told(threads: Threads, asked: Asked, one: Attempt) -> dict[str, Any]:
+    for said in (told := asdict(one))["evidence"]:  # of tests, how many
+        said["detail"] |= {n: len(said["detail"][n]) // 8 for n in ("passed", "failed") if n in said["detail"]}
+    return told | {"receipts": [handle(threads.key, asked.scope, receipt) for receipt in one.receipts]}
 
 
 async def remember(threads: Threads, asked: Asked) -> Any:
@@ -167,7 +285,10 @@ async def explain(threads: Threads, asked: Asked) -> Any:
     """The ledger of a memory or a receipt."""
     given = asked.path["id"]
     id_ = receipt_of(threads.key, asked.scope, given) if given.startswith("r") else _memory_id(given)
-    return asdict(await _read(threads, asked, lambda m: m.explain(id_)))
+    found = asdict(await _read(threads, asked, lambda m: m.explain(id_)))
+    if id_.startswith("r") and (of := threads.attempts.of_receipt(asked.scope, id_, time.time())):
+        found["text"] += f"\n{words(of)}"
+    return found
 
 
 async def lift(threads: Threads, asked: Asked) -> Any:
@@ -188,6 +309,11 @@ OPERATIONS: dict[Operation, Verb] = {
         "shown", "POST", "/v1/receipts/{receipt}/shown", "recall", "which notes are really in the prompt", 204
     ): shown,
     Operation("outcome", "POST", "/v1/outcomes", "outcome", "what came of it; told again it counts once"): outcome,
+    Operation(
+        "evidence", "POST", "/v1/evidence", "outcome", "what tests, a command, a person or git say of an attempt"
+    ): evidence,
+    Operation("attempts", "GET", "/v1/attempts", "read", "attempts and what came of them, newest first"): attempts,
+    Operation("attempt", "GET", "/v1/attempts/{id}", "read", "one attempt, with the evidence about it"): attempt,
     Operation("remember", "POST", "/v1/memories", "remember", "keep a lesson"): remember,
     Operation("memories", "GET", "/v1/memories", "read", "the memories of the scope, page by page"): memories,
     Operation("memory", "GET", "/v1/memories/{id}", "read", "one memory"): memory,
