@@ -33,7 +33,7 @@ def server(tmp_path_factory):
 
 
 def by_stdio(address, token):
-    env = {"EVOLVENT_URL": address, "EVOLVENT_TOKEN": token, "PYTHONPATH": str(SOURCES), "PATH": os.environ["PATH"]}
+    env = {"EVOLVENT_SERVER": address, "EVOLVENT_TOKEN": token, "PYTHONPATH": str(SOURCES), "PATH": os.environ["PATH"]}
     return StdioServerParameters(command=sys.executable, args=["-m", "evolvent.serve.bridge"], env=env)
 
 
@@ -242,7 +242,7 @@ import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 const [how, address, token, python, sources] = process.argv.slice(2);
-const env = { EVOLVENT_URL: address, EVOLVENT_TOKEN: token, PYTHONPATH: sources, PATH: process.env.PATH };
+const env = { EVOLVENT_SERVER: address, EVOLVENT_TOKEN: token, PYTHONPATH: sources, PATH: process.env.PATH };
 const transport = how === "stdio"
   ? new StdioClientTransport({ command: python, args: ["-m", "evolvent.serve.bridge"], env })
   : new StreamableHTTPClientTransport(new URL(address + "/mcp"),

@@ -1,20 +1,21 @@
 """`evolvent-mcp`: the tools of a server that runs, for clients that speak MCP on standard input and output.
 
-Each line is posted to ``$EVOLVENT_URL`` (http://127.0.0.1:8765) under ``$EVOLVENT_TOKEN``, and what comes back is a
-line. The standard library alone, so that it is there before a client stops waiting for its tools.
+Each line is posted to the server that ``client.found`` knows, or to the default address, and what comes back is a line.
+The standard library alone, so that it is there before a client stops waiting for its tools.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import sys
 import threading
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+from evolvent.serve.client import found
 
 _WITHIN_S = 60.0
 _MOST = 8 * 1024 * 1024  # bytes of an answer
@@ -32,12 +33,13 @@ class Bridge:
     """What is said on one side, said on the other.
 
     Args:
-        url: of the server.
+        server: its address.
         token: "": none is needed.
+        scope: "": the token's only one.
     """
 
-    def __init__(self, url: str, token: str) -> None:
-        self._url, self._token = url.rstrip("/") + "/mcp", token
+    def __init__(self, server: str = "http://127.0.0.1:8765", token: str = "", scope: str = "") -> None:
+        self._url, self._token, self._scope = server.rstrip("/") + "/mcp", token, scope
         self._agreed, self._lock = "", threading.Lock()
 
     def hear(self, line: bytes, pool: ThreadPoolExecutor) -> None:
@@ -70,6 +72,8 @@ class Bridge:
         headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
+        if self._scope:
+            headers["X-Evolvent-Scope"] = self._scope
         if modern := params.get("_meta", {}).get(_VERSION):
             headers |= {"MCP-Protocol-Version": modern, "Mcp-Method": method}
             if name := params.get(_NAMES.get(method, "")):
@@ -100,7 +104,7 @@ def _in_header(name: str) -> str:
 
 def main() -> None:
     """Until the client closes standard input."""
-    bridge = Bridge(os.environ.get("EVOLVENT_URL", "http://127.0.0.1:8765"), os.environ.get("EVOLVENT_TOKEN", ""))
+    bridge = Bridge(**(found() or {}))
     with ThreadPoolExecutor(8) as pool:
         for line in sys.stdin.buffer:
             bridge.hear(line, pool)

@@ -48,7 +48,7 @@ GUIDE_AT = "evolvent://guide"
 _SETTLE = "When the work was checked, call settle with this receipt and what came of it."
 _HOUR_MS = 3_600_000
 _MOST = 6_000  # characters of an explanation
-_OUTCOMES = {"success": 1.0, "failure": 0.0, "partial": 0.5, "unknown": None}
+_OUTCOMES = {"success": True, "failure": False, "partial": 0.5, "unknown": None}
 Answered = tuple[dict[str, Any], str]  # for programs, and for a model that is shown text alone
 
 
@@ -105,7 +105,8 @@ async def _called(threads: Threads, asked: Asked, name: str, given: Mapping[str,
 
 # --------------------------------------------------------------------------------------------------------- the tools
 async def _recall(threads: Threads, asked: Asked) -> Answered:
-    found = await rest.recall(threads, asked)
+    # evidence has to find the attempt of a client that names none
+    found = await rest.recall(threads, replace(asked, given={"session": f"mcp:{asked.token.name}", **asked.given}))
     trust = PREFACE if found["notes"] else "Nothing is known of this yet."
     notes = [
         {"id": n["id"], "when": n["key"], "note": n["body"], "polarity": n["polarity"], "record": _record(n)}
@@ -130,21 +131,23 @@ async def _remember(threads: Threads, asked: Asked) -> Answered:
 
 
 async def _settle(threads: Threads, asked: Asked) -> Answered:
-    """A claim: it is kept beside the receipt, and no value of "success" hears of it."""
+    """A claim: it is kept with the attempt, and moves nothing."""
     given = asked.given
-    reward = given.get("reward", _OUTCOMES[given["outcome"]])
-    said = {
-        "receipt": given["receipt"],
-        "reward": reward,
-        "valid": reward is not None,
-        "objective": "claimed",
-        "source": "proxy",
-        "action": given.get("action"),
-        "idempotency_key": given.get("key"),
+    said: dict[str, Any] = {
+        "about": {"receipt": given["receipt"]},
+        "kind": "claim",
+        "reward": given.get("reward", _OUTCOMES[given["outcome"]]),
+        "command": given.get("check", {}).get("command"),
+        "code": given.get("check", {}).get("exit_code"),
+        "key": given.get("key"),
     }
-    token = replace(asked.token, sources=("proxy",))
-    await rest.outcome(threads, Asked(token, asked.scope, {k: v for k, v in said.items() if v is not None}))
-    return {"standing": "recorded"}, "recorded as a claim"
+    token = replace(asked.token, sources=(rest.KINDS["claim"],))
+    kept = {name: one for name, one in said.items() if one is not None or name == "reward"}
+    found = await rest.evidence(threads, Asked(token, asked.scope, kept))
+    decided = found["verdict"] is not None and found["verdict"]["state"] == "settled"
+    standing = "repeated" if found["repeated"] else "settled" if decided else "recorded"
+    words = "; ".join([f"{standing}, as a claim", *([found["verdict"]["words"]] if found["verdict"] else [])])
+    return {"standing": standing}, words
 
 
 async def _explain(threads: Threads, asked: Asked) -> Answered:
@@ -220,10 +223,9 @@ TOOLS = {
             reward={"type": "number", "minimum": 0, "maximum": 1, "description": "how good, where that is gradual"},
             check=_object([], command=text("what was run", 500), exit_code={"type": "integer"})
             | {"description": "how it was checked"},
-            action=text("what was done: the query, the commands, the diff", 20_000, least=0),
             key=text("name of the job: told again under it, it counts once", 200),
         ),
-        _object(["standing"], standing=_TEXT),
+        _object(["standing"], standing={"enum": ["recorded", "settled", "repeated"]}),
         _settle,
         idempotent=True,
     ),

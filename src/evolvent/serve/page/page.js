@@ -21,7 +21,8 @@ const tone = (reward) => (reward === null ? "" : Number(reward) >= 0.5 ? "good" 
 const value = (number) => number.toFixed(2);
 const earned = (item) =>
   item.n ? `worth ${value(item.value)} after ${counted(item.n, "outcome")} (began at ${value(item.start)})` : "no outcome yet";
-const SOURCES = { env: "environment or revert", tests: "tests", human: "a person", proxy: "exit codes", judge: "a judge model" };
+const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1).replace(/ \(evidence \d+\)/g, "")}.`;
+const SOURCES = { env: "a revert or the environment", tests: "tests", human: "a person", proxy: "exit codes", judge: "a judge model" };
 
 function when(seconds) {
   const at = new Date(1000 * seconds), ago = Date.now() / 1000 - seconds;
@@ -66,6 +67,7 @@ async function overview() {
     h("h2", {}, "What came of the attempts"),
     coverage(attempts),
     h("h2", {}, "The notes with the most outcomes"),
+    WORTH(),
     memories.length
       ? h("ul", { class: "list" }, memories.map(noteCard))
       : h("p", { class: "soft" }, "There are no notes yet. Agents write them with remember."),
@@ -97,7 +99,7 @@ function bars(lift) {
   const row = (words, arm, kind) => {
     const bar = h("i", { class: kind });
     bar.style.width = `${100 * Math.min(1, Math.max(0, arm.mean))}%`;
-    return [h("span", {}, words), bar, h("b", {}, `${percent(arm.mean)} of ${arm.n.toLocaleString("en")}`)];
+    return [h("span", {}, words), bar, h("b", {}, `${percent(arm.mean)} right, of ${arm.n.toLocaleString("en")}`)];
   };
   return h("div", { class: "bars" }, row("with notes", lift.with, ""), row("held out", lift.without, "rest"));
 }
@@ -156,7 +158,7 @@ function attemptCard(one, judge) {
   const { verdict } = one, item = h("li", {});
   item.append(
     h("h3", {}, h("a", { href: `#/attempt/${one.id}` }, short(one.task || one.name))),
-    h("p", {}, stateTag(verdict), " ", verdict.words + "."),
+    h("p", {}, stateTag(verdict), " ", sentence(verdict.words)),
     h("p", { class: "meta" }, when(one.last), one.repo && h("span", {}, short(one.repo, 60)), h("span", {}, counted(one.receipts.length, "recall"))),
   );
   if (judge) item.append(judging(one, () => leave(item)));
@@ -202,7 +204,7 @@ async function attempt(id) {
   return [
     h("h1", {}, short(one.task || one.name, 300)),
     h("div", { class: `says ${one.verdict.state === "settled" ? { good: "helps", bad: "harms" }[tone(one.verdict.reward)] || "" : ""}` },
-      h("p", {}, stateTag(one.verdict), " ", one.verdict.words + ".")),
+      h("p", {}, stateTag(one.verdict), " ", sentence(one.verdict.words))),
     h("ol", { class: "line" }, events.map((event) => h("li", { class: event.tone }, h("h3", {}, event.what, when(event.at)), event.more))),
     h("h2", {}, "What do you say?"),
     judging(one, show),
@@ -270,17 +272,17 @@ async function memory() {
     select("order", "Order", [["newest", "newest first"], ["outcomes", "most outcomes first"], ["value", "worth most first"], ["oldest", "oldest first"]]),
     select("status", "Show", [["active", "in use"], ["all", "all"], ["quarantined", "quarantined"], ["archived", "archived"], ["superseded", "replaced"]])));
   const path = `/v1/memories?limit=30&order=${choice.order}&status=${choice.status}`;
-  return [...parts, list, await paged(list, path, "memories", noteCard)];
+  return [...parts, WORTH(), list, await paged(list, path, "memories", noteCard)];
 }
+const WORTH = () => h("p", { class: "soft small" }, "What a note is worth: the success to expect when it is shown. It begins where the memory begins, and outcomes move it.");
 const choice = { order: "newest", status: "active" };
 
 async function note(id) {
   const data = await explained(id), r = data.recalls;
   const success = data.values.filter((one) => one.objective === "success");
-  const line = (e) => h("li", { class: tone(e.reward) }, h("h3", {}, `${told(e.reward)}, says ${SOURCES[e.source] || e.source}`, when(e.at)),
-    h("p", {}, `${{ shown: "shown", omitted: "left out", ancestor: "a note that came from it was shown" }[e.rule]}: `,
-      e.counts ? `${value(e.q_before)} → ${value(e.q_after)}` : h("s", {}, `${value(e.q_before)} → ${value(e.q_after)}`), e.counts ? "" : " (revised since)"),
-    h("p", { class: "soft" }, short(e.task, 200)));
+  const move = (e) => `${value(e.q_before)} → ${value(e.q_after)}`, how = { omitted: "left out: ", ancestor: "by a note that came from it: ", shown: "" };
+  const line = (e) => h("li", { class: tone(e.reward) }, h("b", {}, `${told(e.reward)}, say ${SOURCES[e.source] || e.source}: `.replace("say a ", "says a ")),
+    how[e.rule], e.counts ? move(e) : [h("s", {}, move(e)), " revised since"], when(e.at), h("div", { class: "soft small" }, short(e.task, 200)));
   return [
     h("h1", {}, short(data.key, 300)),
     h("pre", {}, data.body),
@@ -290,30 +292,36 @@ async function note(id) {
       ["shown", `${counted(r.shown, "time")}, left out ${counted(r.omitted, "time")}, a candidate ${counted(r.considered, "time")}`],
     ].map(([name, text]) => [h("dt", {}, name), h("dd", {}, text)])),
     h("h2", {}, "What it earned"),
-    data.history.length ? h("ol", { class: "line" }, data.history.filter((e) => e.objective === "success").slice(0, 50).map(line)) : h("p", { class: "soft" }, "Nothing yet."),
+    data.history.length ? h("ol", { class: "line close" }, data.history.filter((e) => e.objective === "success").slice(0, 50).map(line)) : h("p", { class: "soft" }, "Nothing yet."),
   ];
 }
 
 async function withheld() {
   const statuses = ["quarantined", "archived", "expired", "superseded"];
   const [lift, ...pages] = await Promise.all([ask("/v1/lift?by=item"), ...statuses.map((status) => ask(`/v1/memories?status=${status}&limit=50`))]);
-  const held = (lift.items || []).filter((one) => one.withheld), rate = lift.holdout.rate;
+  const held = lift.items.filter((one) => one.withheld || one.named === "harms"), rate = lift.holdout.rate;
   const why = { quarantined: "under review, or from a source that was found to harm", archived: "put away", expired: "past its date", superseded: "replaced by a newer note" };
-  const gone = pages.flatMap((page, i) => page.memories.map((item) => h("li", {}, noteLink(item.id), ` ${short(item.key)}: ${why[statuses[i]]}`)));
+  const gone = pages.flatMap((page, i) => page.memories.map((item) => ({ item, why: why[statuses[i]] })));
+  const said_ = await Promise.all(gone.slice(0, 30).map(({ item }) => explained(item.id).then((data) => (data.audit.at(-1) || {}).reason)));
+  const lines = gone.map(({ item, why: words }, i) => h("li", {}, noteLink(item.id), ` ${short(item.key)}: ${item.status}, ${words}`, said_[i] && ` (“${short(said_[i], 200)}”)`));
   return [
     h("h1", {}, "What is withheld, and why"),
     h("h2", {}, "Attempts, by chance"),
     h("p", {}, rate ? `${percent(rate)} of attempts get no notes, by chance: the difference to the others is what the memory adds.`
       : "None. Serve the memory with --holdout 0.1 to measure what it adds."),
     h("h2", {}, "Notes, because they harm"),
-    held.length ? h("ul", {}, held.map((one) => h("li", {}, noteLink(one.id), " attempts went worse with it: it is left out nine times in ten")))
+    held.length ? h("ul", {}, held.map((one) => h("li", {}, noteLink(one.id), ` attempts go worse with it${one.withheld ? ": it is left out nine times in ten" : ""}`)))
       : h("p", { class: "soft" }, "No note is known to harm."),
     h("h2", {}, "Notes that are out of use"),
-    gone.length ? h("ul", {}, gone) : h("p", { class: "soft" }, "None."),
+    lines.length ? h("ul", {}, lines) : h("p", { class: "soft" }, "None."),
   ];
 }
 
 // -------------------------------------------------------------------------------------------------------------- frame
+function put(...parts) {
+  main.replaceChildren(...h("div", {}, parts).childNodes);
+}
+
 function announce(words) {
   said.textContent = words;
   clearTimeout(announce.timer);
@@ -329,10 +337,10 @@ function login(why) {
     keep({ token: token.value.trim(), scope: scope.value.trim() });
     show();
   };
-  main.replaceChildren(h("h1", {}, "Whose memory?"),
+  put(h("h1", {}, "Whose memory?"),
     why && h("p", { class: "alert" }, why),
     h("form", { onsubmit: enter }, h("label", {}, "Token", token), h("label", {}, "Scope (where the token has several)", scope), h("button", {}, "Open")),
-    h("p", { class: "soft small" }, "evolvent serve prints a token when it starts for the first time; evolvent tokens new STORE NAME makes another. It stays in this tab."));
+    h("p", { class: "soft small" }, h("code", {}, "evolvent serve"), " prints a token when it starts for the first time, ", h("code", {}, "evolvent tokens new STORE NAME"), " makes another. It stays in this tab."));
   token.focus();
 }
 
@@ -348,6 +356,7 @@ async function show() {
   const mine = ++shows, where = location.hash || "#/";
   const found = VIEWS.map(([pattern, view]) => [view, pattern.exec(where)]).find(([, match]) => match);
   try {
+    if (!kept.token && !kept.open) keep({ open: Boolean(await ask("/v1/memories?limit=1")) }); // served with --no-auth?
     const parts = await (found ? found[0](found[1][1] && decodeURIComponent(found[1][1])) : overview());
     if (mine !== shows) return;
     nav.hidden = false;
@@ -355,13 +364,13 @@ async function show() {
       const here = link.hash === where || (link.hash === "#/" && !found) || (where.startsWith(link.hash + "/") && link.hash !== "#/") || (link.hash === "#/attempts" && where.startsWith("#/attempt/"));
       here ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
     }
-    main.replaceChildren(...h("div", {}, parts).childNodes);
+    put(parts);
     document.title = `${main.querySelector("h1").textContent} · Evolvent memory`;
   } catch (error) {
     if (mine !== shows) return;
     if (error.status === 401) return login(kept.token && error.message);
     if (error.status === 403) return login(error.message);
-    main.replaceChildren(h("h1", {}, "That did not work"), h("p", { class: "alert" }, error.message), h("button", { onclick: show }, "Try again"));
+    put(h("h1", {}, "That did not work"), h("p", { class: "alert" }, error.message), h("button", { onclick: show }, "Try again"));
   }
 }
 
