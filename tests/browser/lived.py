@@ -49,31 +49,23 @@ def live(server, attempts=60, seed=0):
         key = NOTES[draw.randrange(5)][0]
         made = ask("/v1/recall", {"task": key, "k": 2, "session": f"session-{i}", "repo": "/home/ada/shop"})
         better = draw.random() < (0.8 if made["notes"] else 0.4)
-        before = {"failed": tests(f"one-{i}"), "passed": "", "names": ["tests/test_shop.py::test_total"]}
-        after = {"passed": tests(f"one-{i}")} if better else {"failed": tests(f"one-{i}", f"two-{i}")}
-        ask.evidence(
-            made["attempt"],
-            "tests",
-            run=f"{i}a",
-            passed=tests(f"two-{i}"),
-            failed=before["failed"],
-            names=before["names"],
-        )
-        ask.evidence(made["attempt"], "tests", run=f"{i}b", **{"passed": "", "failed": "", **after})
+        one, two = (tests(f"{name}-{i}") for name in ("one", "two"))
+        names = ["tests/test_shop.py::test_total"]
+        ask.evidence(made["attempt"], "tests", run=f"{i}a", passed=two, failed=one, names=names)
+        passed, failed = (one, "") if better else ("", one + two)
+        ask.evidence(made["attempt"], "tests", run=f"{i}b", passed=passed, failed=failed)
     now, repo = time.time(), "/home/ada/till"
 
     def git(*shas):
         return {"repo": repo, "commits": [{"sha": s, "at": now, **({"reverts": r} if r else {})} for s, r in shas]}
 
     first, second, third = ("1" * 40, None), ("2f7a9c" * 6 + "0000", None), ("3b" * 20, "2f7a9c" * 6 + "0000")
-    made = ask(
-        "/v1/recall",
-        {
-            "task": "a test that fails only on the build server: the total is off by a cent",
-            "session": "till",
-            "git": git(first),
-        },
-    )
+    for i in range(50):  # until one is not held out
+        task = "a test that fails only on the build server: the total is off by a cent"
+        made = ask("/v1/recall", {"task": task, "session": f"till-{i}", "git": git(first)})
+        if made["notes"]:
+            break
+        ask.evidence(made["attempt"], "person", reward=None)
     found = {"reverted": made["attempt"]}
     one = tests("test_total")
     ask.evidence(made["attempt"], "tests", run="a", failed=one, passed="", names=["tests/test_till.py::test_total"])

@@ -157,7 +157,7 @@ async function paged(list, path, name, card) {
 function attemptCard(one, judge) {
   const { verdict } = one, item = h("li", {});
   item.append(
-    h("h3", {}, h("a", { href: `#/attempt/${one.id}` }, short(one.task || one.name))),
+    h("h2", { class: "name" }, h("a", { href: `#/attempt/${one.id}` }, short(one.task || one.name))),
     h("p", {}, stateTag(verdict), " ", sentence(verdict.words)),
     h("p", { class: "meta" }, when(one.last), one.repo && h("span", {}, short(one.repo, 60)), h("span", {}, counted(one.receipts.length, "recall"))),
   );
@@ -205,7 +205,7 @@ async function attempt(id) {
     h("h1", {}, short(one.task || one.name, 300)),
     h("div", { class: `says ${one.verdict.state === "settled" ? { good: "helps", bad: "harms" }[tone(one.verdict.reward)] || "" : ""}` },
       h("p", {}, stateTag(one.verdict), " ", sentence(one.verdict.words))),
-    h("ol", { class: "line" }, events.map((event) => h("li", { class: event.tone }, h("h3", {}, event.what, when(event.at)), event.more))),
+    h("ol", { class: "line" }, events.map((event) => h("li", { class: event.tone }, h("h2", { class: "name" }, event.what, when(event.at)), event.more))),
     h("h2", {}, "What do you say?"),
     judging(one, show),
     h("h2", {}, "Where it was"),
@@ -259,7 +259,7 @@ const noteLink = (id) => h("a", { href: `#/memory/${id}` }, id);
 
 function noteCard(item) {
   return h("li", {},
-    h("h3", {}, h("a", { href: `#/memory/${item.id}` }, short(item.key)), item.status !== "active" && [" ", h("span", { class: "tag soft" }, item.status)]),
+    h("h2", { class: "name" }, h("a", { href: `#/memory/${item.id}` }, short(item.key)), item.status !== "active" && [" ", h("span", { class: "tag soft" }, item.status)]),
     h("p", {}, short(item.body, 240)),
     h("p", { class: "meta" }, h("span", {}, item.id), h("span", {}, earned(item)), h("span", {}, `${item.kind}, from ${item.source}`)));
 }
