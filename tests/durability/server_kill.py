@@ -2,8 +2,9 @@
 
     python tests/durability/server_kill.py --kills 50 --seed 0
 
-Clients recall, settle under the name of a job, and remember. A request that was cut off is sent again, half of the time
-under a new receipt, as a client does that has lost its own; a job must count once all the same.
+Clients recall, settle under the name of a job, and remember; of every third job they say evidence of its attempt. A
+request that was cut off is sent again, half of the time under a new receipt, as a client does that has lost its own; a
+job must count once all the same, and what follows from evidence must reach the memory.
 """
 
 import argparse
@@ -36,6 +37,7 @@ class Client(threading.Thread):
         super().__init__()
         self.server, self.name_, self.draw, self.over = server, name, random.Random(seed), threading.Event()
         self.receipts, self.jobs, self.lessons, self.cut, self.wrong = [], [], {}, 0, []
+        self.said, self.answered = {}, 0
 
     def ask(self, http, path, body):
         """The answer, or ``None`` where the server died; it is asked again by whoever needs it."""
@@ -50,6 +52,7 @@ class Client(threading.Thread):
         if answer.status_code != 200:
             self.wrong.append(answer.text)
             return None
+        self.answered += 1
         return answer.json()
 
     def until(self, http, path, make):
@@ -65,13 +68,34 @@ class Client(threading.Thread):
             self.receipts.append(answer["receipt"])
         return answer and answer["receipt"]
 
+    def attempt(self, http, job):
+        """A check that fails and then passes, in an attempt of its own."""
+        made = self.until(
+            http, "/v1/recall", lambda: {"task": f"lesson {self.draw.randrange(LESSONS)}", "attempt": job}
+        )
+        for code in (1, 0) if made else ():
+            key = f"{job}-{code}"
+            body = {
+                "about": {"attempt": made["attempt"]},
+                "kind": "command",
+                "command": "make",
+                "code": code,
+                "key": key,
+            }
+            if self.until(http, "/v1/evidence", lambda body=body: body) is None:
+                return
+            self.said[key] = made["receipt"] if code == 0 else None
+
     def run(self):
         with httpx.Client(timeout=30) as http:
             number = 0
             while not self.over.is_set():
                 number += 1
-                job, first = f"{self.name_}-{number}", self.recalled(http)
-                tried = []
+                job = f"{self.name_}-{number}"
+                if number % 3 == 2:
+                    self.attempt(http, job)
+                    continue
+                first, tried = self.recalled(http), []
 
                 def outcome(job=job, first=first, tried=tried):
                     tried.append(1)
@@ -84,6 +108,13 @@ class Client(threading.Thread):
                     note = {"key": f"own lesson {job}", "body": f"body of {job}"}
                     if made := self.until(http, "/v1/memories", lambda note=note: note):
                         self.lessons[made["id"]] = note["body"]
+
+
+def work_begins(clients, within_s=60.0):
+    """Wait until each client had an answer, however slow the machine is: else nothing is under way to be killed."""
+    before, until = [client.answered for client in clients], time.monotonic() + within_s
+    while any(c.answered < n + 2 for c, n in zip(clients, before, strict=True)) and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 def kills(folder, number, seed, span=(0.1, 0.8)):
@@ -100,10 +131,12 @@ def kills(folder, number, seed, span=(0.1, 0.8)):
         client.start()
     try:
         for _ in range(number):
+            work_begins(clients)
             time.sleep(draw.uniform(*span))
             server.stop(signal.SIGKILL)
             server.process.stdout.close()
             server.start()
+        work_begins(clients)
         time.sleep(span[1])
     finally:
         for client in clients:
@@ -116,6 +149,7 @@ def kills(folder, number, seed, span=(0.1, 0.8)):
             "kills": number,
             "receipts": sum(len(c.receipts) for c in clients),
             "outcomes": sum(len(c.jobs) for c in clients),
+            "evidence": sum(len(c.said) for c in clients),
             "lessons": sum(len(c.lessons) for c in clients),
             "cut off": sum(c.cut for c in clients),
         }
@@ -138,7 +172,17 @@ def wrong(store, clients):
         credited = db.execute(
             "SELECT count(*), count(DISTINCT outcome_id || '/' || memory_id) FROM value_event WHERE rule = 'shown'"
         ).fetchone()
+        settled = {f"r{seq}" for (seq,) in db.execute("SELECT recall_id FROM outcome WHERE valid AND reward = 1.0")}
+    with closing(sqlite3.connect(f"{store}.attempts")) as db:
+        said = [key for (key,) in db.execute("SELECT key FROM evidence")]
+    found += [f"evidence {key} is there {n} times" for key, n in Counter(said).items() if n > 1]
     for client in clients:
+        found += [f"evidence {key} is lost" for key in client.said.keys() - set(said)]
+        found += [
+            f"the memory never heard of {key}"
+            for key, receipt in client.said.items()
+            if receipt and receipt.partition(".")[0] not in settled
+        ]
         found += [f"receipt {one} is lost" for one in client.receipts if one.partition(".")[0] not in receipts]
         found += [f"the outcome of {job} is lost" for job in client.jobs if job not in keys]
         found += [f"lesson {id_} is lost" for id_, body in client.lessons.items() if bodies.get(id_) != body]

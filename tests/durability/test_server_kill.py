@@ -12,7 +12,7 @@ def check(tmp_path, number, seed):
     (tmp_path / "store").mkdir()
     counted, found = kills(tmp_path / "store", number, seed)
     assert found == []
-    assert counted["outcomes"] > number and counted["lessons"] and counted["cut off"]
+    assert counted["outcomes"] > number and counted["lessons"] and counted["evidence"] and counted["cut off"]
 
 
 def test_three_kills_lose_nothing_and_count_nothing_twice(tmp_path):
@@ -29,14 +29,23 @@ def test_the_driver_notices_what_is_lost_or_counted_twice(tmp_path):
     from server_kill import Client, wrong
 
     from evolvent.memory.memory import Memory
+    from evolvent.serve.attempts import Attempts
+    from evolvent.serve.verdicts import Evidence
 
+    attempts = Attempts(tmp_path / "a.db.attempts")
+    attempts.add("default", {"repo": "/a"}, Evidence(0, None, "claim", "proxy", "c", None), "said")
+    attempts.close()
     with Memory(tmp_path / "a.db", embedder="hash:64") as memory:
         memory.remember("a", "b")
         memory.settle(memory.recall("a"), 1.0, idempotency_key="once")
         memory.settle(memory.recall("a"), 1.0, idempotency_key="twice")
     client = Client(None, "c", 0)
     client.receipts, client.jobs, client.lessons = ["r1.x", "r2.x"], ["once", "twice"], {"m1": "b"}
+    client.said = {"said": "r1.x"}
     assert wrong(tmp_path / "a.db", [client]) == []
+    client.said = {"said": "r7.x", "never": None}
+    assert len(wrong(tmp_path / "a.db", [client])) == 2
+    client.said = {}
     client.receipts, client.jobs, client.lessons = ["r3.x"], ["never"], {"m1": "c", "m2": "d"}
     assert len(wrong(tmp_path / "a.db", [client])) == 4
     with Memory(tmp_path / "a.db") as memory:

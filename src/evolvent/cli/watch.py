@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def _watch(arguments: Sequence[str]) -> None:
     tests = _tests(junit, began) if junit and code in (0, 1) else None
     client.tell("tests" if tests else "command", os.getcwd(), _WITHIN_S, **said, **(tests or {}))
     if code < 0:  # as the signal that ended it would end us
-        signal.signal(-code, signal.SIG_DFL)
+        with suppress(OSError):  # SIGKILL cannot be handled anyhow
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

@@ -104,13 +104,17 @@ async def recall(threads: Threads, asked: Asked) -> Any:
         notes = notes_of(made.items)
         if len(notes) < len(made):
             memory.shown(made, [note["id"] for note in notes])
-        attempt = None
-        if session or repo or git or "attempt" in options:
-            name, place = options.get("attempt") or f"{session}/{made.id}", repo or (git or {}).get("repo", "")
-            attempt = threads.attempts.open(asked.scope, name, made.id, time.time(), session, place)
-        return made.id, notes, attempt
+        return made.id, notes
 
-    id_, notes, attempt = await _write(threads, asked, "interactive", do, until)
+    id_, notes = await _write(threads, asked, "interactive", do, until)
+    attempt = None
+    if session or repo or git or "attempt" in options:
+        name, place = options.get("attempt") or f"{session}/{id_}", repo or (git or {}).get("repo", "")
+
+        def opened(_: Memory) -> str:  # when the receipt is on disk: the number of one that was lost is given again
+            return threads.attempts.open(asked.scope, name, id_, time.time(), session, place)
+
+        attempt = await _write(threads, asked, "interactive", opened, until)
     receipt = handle(threads.key, asked.scope, id_)
     return {"receipt": receipt, "attempt": attempt, "trust": "data", "notes": notes, "fenced": fenced(receipt, notes)}
 

@@ -40,21 +40,20 @@ def _say(memory: Memory, receipt: str, attempt: Attempt, changes: list[ValueChan
         return False
     valid, reward = verdict.reward is not None, verdict.reward
     value = bank.reward_range[reward] if isinstance(reward, bool) else reward
-    first = bank.store.row(
-        "SELECT valid, reward, source, weight FROM outcome WHERE recall_id = ? AND objective = 'success' "
-        "AND replaced_by IS NULL ORDER BY valid DESC, outcome_id DESC LIMIT 1",
+    rows = bank.store.rows(
+        "SELECT valid, reward, source, weight, replaced_by FROM outcome WHERE recall_id = ? AND objective = 'success' "
+        "ORDER BY outcome_id DESC",
         (int(receipt[1:]),),
     )
+    stands = next(((bool(row[0]), *row[1:4]) for row in rows if row[4] is None), None)
+    if stands == (valid, value, verdict.source, verdict.weight) or (stands and not valid and not stands[0]):
+        return False
     options: dict[str, Any] = {"source": verdict.source, "valid": valid, "weight": verdict.weight, **more}
-    if first is not None and not valid and not first[0]:
-        return False
-    if first is not None and (bool(first[0]), *first[1:]) == (valid, value, verdict.source, verdict.weight):
-        return False
     try:
-        if first is None or not first[0]:
-            changes += memory.settle(receipt, reward, **options)
-        else:
+        if any(row[0] for row in rows):
             memory.revise(receipt, reward, f"attempt {attempt.id}: {verdict.words}", **options)
+        else:
+            changes += memory.settle(receipt, reward, **options)
     except BadInput as error:
         if error.code != "unknown_receipt":  # erased since
             raise

@@ -127,9 +127,9 @@ def _highest(said: Sequence[Evidence]) -> Verdict | None:
     if not said:
         return None
     one = said[-1]
-    for other in said[:-1]:
-        near, apart = one.at - other.at <= _CONFLICT_S, (one.kind, one.who) != (other.kind, other.who)
-        if near and apart and None not in (one.reward, other.reward) and one.reward != other.reward:
+    last = {(other.kind, other.who): other for other in said}  # whoever thinks again does not contradict
+    for other in last.values():
+        if one.at - other.at <= _CONFLICT_S and None not in (one.reward, other.reward) and one.reward != other.reward:
             words = f"{_said(other)} and {_said(one)} contradict each other; a person must say"
             return Verdict("conflict", evidence=(other.id, one.id), words=words)
     return _by_word(one)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import sqlite3
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -19,6 +21,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live, count, percent, size
 from evolvent.memory.items import Order
+from evolvent.memory.memory import Memory
 from evolvent.memory.text import short
 from evolvent.memory.there import open_memory
 from evolvent.runs.account.memories import health_label
@@ -261,7 +264,23 @@ def explain(
                 do=do,
             )
         found = memory.explain(subject)
-        live.note(dump(found.to_dict(), indent=2) if json else str(found))
+        live.note(dump(found.to_dict(), indent=2) if json else f"{found}{_attempt(memory, subject)}")
+
+
+def _attempt(memory: Memory, subject: str) -> str:
+    """Which evidence gave the outcome of a receipt, where a server keeps attempts beside the store."""
+    from evolvent.serve.attempts import Attempts, attempts_of
+    from evolvent.serve.telling import words
+
+    path = attempts_of(Path(f"{memory.path}.tokens"))
+    if not subject.startswith("r") or not path.is_file():
+        return ""
+    try:
+        with closing(Attempts(path)) as attempts:
+            found = attempts.of_receipt(memory.scope, subject, time.time())
+    except (OSError, sqlite3.Error) as error:
+        return f"\n  its attempt cannot be read: {path}: {error}"
+    return "" if found is None else f"\n{words(found)}"
 
 
 def verify(store: Where, *, embed: bool = False) -> None:
