@@ -39,7 +39,7 @@ def serve(
     holdout: float = 0.0,
     tokens: File = None,
 ) -> None:
-    """Serve a memory over HTTP: recall, outcomes, lessons; what is answered is on disk. One process a store.
+    """Serve a memory over HTTP and MCP, with a page for people (/ui); what is answered is on disk. One process a store.
 
     Example: evolvent serve agent.db
 

@@ -18,7 +18,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 
-from evolvent import __version__
 from evolvent.memory.write import POLARITIES
 from evolvent.serve import openapi, rest
 from evolvent.serve.fence import PREFACE, clean, fenced
@@ -80,7 +79,6 @@ def manager(threads: Threads) -> StreamableHTTPSessionManager:
 
     served = Server(
         "evolvent",
-        version=__version__,
         instructions=INSTRUCTIONS,
         cache_hints={"resources/read": CacheHint(ttl_ms=_HOUR_MS, scope="private")},
         get_tool_input_schema=lambda name: TOOLS[name].takes if name in TOOLS else None,

@@ -6,6 +6,7 @@ are sent to whatever listens on another port of it.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from starlette.requests import Request
@@ -34,7 +35,7 @@ def routes() -> list[Route]:
     ]
 
 
-def _file(name: str, kind: str):  # noqa: ANN202
+def _file(name: str, kind: str) -> Callable[[Request], Awaitable[Response]]:
     body = (_FOLDER / name).read_bytes()
 
     async def endpoint(_: Request) -> Response:

@@ -115,7 +115,7 @@ function coverage(attempts) {
   const waits = attempts.length - count("settled");
   return [
     h("p", {}, `Of the last ${counted(attempts.length, "attempt")} ${count("settled")} have a verdict`,
-      Object.keys(by).length ? `: ${Object.entries(by).map(([who, n]) => `${n} by ${who}`).join(", ").replace("by nobody", "nobody")}.` : "."),
+      Object.keys(by).length ? `: ${Object.entries(by).map(([who, n]) => (who.startsWith("nobody") ? `of ${n} ${who}` : `${n} by ${who}`)).join(", ")}.` : "."),
     waits ? h("p", {}, h("a", { href: "#/inbox" }, `${counted(waits, "attempt")} without one`), ": say what came of them.") : null,
   ];
 }
