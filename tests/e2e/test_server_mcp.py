@@ -217,13 +217,15 @@ def test_the_door_is_the_same_as_that_of_every_request(server):
 
 def test_an_error_of_ours_stays_here(tmp_path):
     with served(tmp_path) as one:
+        kept = one.store.with_suffix(".db.tokens")
+        kept.chmod(0o644)
+        answer = asked(one)
+        assert answer.status_code == 503 and str(tmp_path) not in answer.text
+        kept.chmod(0o600)
         with Memory(one.store, embedder="hash:64") as memory, memory.transaction():  # another process has the store
             memory.remember("inside", "a transaction")
             result = talk(one, lambda c: c.call_tool("recall", {"task": "anything"}))
         assert result.is_error and "too busy" in result.content[0].text and str(tmp_path) not in result.content[0].text
-        one.store.with_suffix(".db.tokens").chmod(0o644)
-        answer = asked(one)
-        assert answer.status_code == 503 and str(tmp_path) not in answer.text
 
 
 def test_the_bridge_says_what_is_missing_and_imports_nothing_of_the_sdk(server):
