@@ -42,7 +42,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent export pairs DIR --out FILE          siblings of recorded trees as prompt, chosen, rejected (for DPO)
   evolvent export {{jsonl,trl,tinker,verifiers,atif}} DIR --rule NAME --out FILE   decisions with credit, for others
   evolvent export merged DIR --out DIR          the trained model for transformers and vLLM; --gguf for llama.cpp
-  evolvent serve STORE                          a memory over HTTP: recall, outcomes, lessons; docs/server.md
+  evolvent serve STORE                          a memory over HTTP and MCP, with a page for people; docs/server.md
   evolvent tokens {{new,list,revoke}} STORE       who may use it, in which scopes
   evolvent agents {{install,remove,status,doctor}} claude|codex|gemini   hooks: a coding agent recalls and is judged
   evolvent watch -- CMD                         run a check; the server hears whether it passed

@@ -39,7 +39,7 @@ def serve(
     holdout: float = 0.0,
     tokens: File = None,
 ) -> None:
-    """Serve a memory over HTTP: recall, outcomes, lessons; what is answered is on disk. One process a store.
+    """Serve a memory over HTTP and MCP, with a page for people (/ui); what is answered is on disk. One process a store.
 
     Example: evolvent serve agent.db
 
@@ -53,7 +53,7 @@ def serve(
         embedder: of a new store: all-MiniLM-L6-v2, hash, openai:MODEL@URL, a sentence-transformers model.
         holdout: share of attempts that get nothing, so that `lift` can say whether the memory helps.
     """
-    for module in ("starlette", "uvicorn"):
+    for module in ("starlette", "uvicorn", "mcp"):
         optional(module, "server", _WHERE)
     from evolvent.serve import http
     from evolvent.serve.app import app
@@ -70,7 +70,9 @@ def serve(
         threads = http.threads(http.Settings(store, scope, policy, embedder, holdout), kept.key, attempts_of(kept.path))
         with Live(plain=True) as live:
             if auth and not kept.named:
-                live.note(f"token (shown once): {kept.new(Token('local', (scope,)))}")
+                token = kept.new(Token("local", (scope,)))
+                live.note(f"token (shown once): {token}")
+                live.note(f"page, with the token in its address: {address}/ui#{token}")
             if not here:
                 live.note(
                     f"{host} is not this machine alone: whoever reaches it and has a token reads and writes its "

@@ -23,9 +23,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from evolvent.core.errors import BadInput
 from evolvent.core.jsonfile import dump
-from evolvent.serve import openapi
+from evolvent.serve import mcp, openapi, ui
 from evolvent.serve.problems import problem, refused
-from evolvent.serve.rest import DOCUMENT, OPERATIONS, WITHIN_S, Asked, Threads, Verb
+from evolvent.serve.rest import DOCUMENT, OPERATIONS, WITHIN_S, Asked, Threads, Verb, permit
 from evolvent.serve.telling import tell
 from evolvent.serve.tokens import Token
 
@@ -46,11 +46,13 @@ def app(threads: Threads, allowed: Allowed, hosts: Collection[str]) -> ASGIApp:
         allowed: what a token's text (``None``: none was sent) allows; ``BadInput`` where that is nothing.
         hosts: names that requests may call this machine by, and that pages may come from.
     """
+    protocol = mcp.manager(threads)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         telling = asyncio.create_task(_tell(threads))
-        yield
+        async with protocol.run():
+            yield
         telling.cancel()
         for one in (threads.embedding, threads.writer, threads.reader):
             await asyncio.to_thread(one.close)
@@ -77,6 +79,8 @@ def app(threads: Threads, allowed: Allowed, hosts: Collection[str]) -> ASGIApp:
         for one, verb in OPERATIONS.items()
     ]
     routes += [Route("/healthz", health), Route("/v1/openapi.json", described)]
+    routes += ui.routes()
+    routes += [Route("/mcp", _Talk(allowed, protocol.handle_request), methods=["POST"])]
     return _guarded(Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: astray}), hosts)
 
 
@@ -98,11 +102,9 @@ def _endpoint(
     async def endpoint(request: Request) -> Response:
         try:
             token = allowed(_bearer(request))
-            if operation.may not in token.may:
-                got = f"a token that may {', '.join(token.may)}"
-                raise refused("forbidden", "the token does not allow it", got=got, expected=operation.may)
+            permit(token, operation.may)
             scope = _scope(token, request.headers.get("x-evolvent-scope"))
-            given = await _body(request) if operation.method == "POST" else _query(request, operation.name)
+            given = _object(await _body(request)) if operation.method == "POST" else _query(request, operation.name)
             if operation.name in openapi.BODIES:
                 openapi.check(given, openapi.BODIES[operation.name], "")
             answer = await verb(threads, Asked(token, scope, given, request.path_params))
@@ -111,6 +113,28 @@ def _endpoint(
             return problem(error, _id(request))
 
     return endpoint
+
+
+class _Talk:
+    """``/mcp``: tokens and bodies as of every request, the rest is the SDK's. An object: a function would be no app."""
+
+    def __init__(self, allowed: Allowed, protocol: ASGIApp) -> None:
+        self._allowed, self._protocol = allowed, protocol
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            token = self._allowed(_bearer(request))
+            scope["state"]["asked"] = Asked(token, _scope(token, request.headers.get("x-evolvent-scope")))
+            read: list[Any] = [{"type": "http.request", "body": await _body(request), "more_body": False}]
+        except Exception as error:  # noqa: BLE001 - every error is an answer
+            await problem(error, _id(request))(scope, receive, send)
+            return
+
+        async def again() -> Any:
+            return read.pop() if read else await receive()
+
+        await self._protocol(scope, again, send)
 
 
 def _json(value: Any, status: int = 200) -> Response:
@@ -136,7 +160,7 @@ def _scope(token: Token, wanted: str | None) -> str:
     raise refused("forbidden", "which scope?", got=wanted or "no scope", expected=expected, do=do)
 
 
-async def _body(request: Request) -> dict[str, Any]:
+async def _body(request: Request) -> bytes:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise refused("not_json", "not JSON", got=kind or "no content type", expected="application/json")
@@ -151,6 +175,10 @@ async def _body(request: Request) -> dict[str, Any]:
         raise refused("too_slow", "the body did not come in time", expected=f"within {BODY_S:g} s") from None
     except ClientDisconnect:
         raise refused("malformed", "the connection was cut") from None
+    return bytes(body)
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body.decode("utf-8", "strict"), parse_constant=_number, parse_float=_number)
     except (ValueError, RecursionError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -41,8 +42,8 @@ def refused(code: str, what: str, **more: Any) -> BadInput:
     return BadInput(what, code=code, **more)
 
 
-def problem(error: Exception, request_id: str) -> Response:
-    """An error as an answer. What is wrong here and not with the request stands whole in the log, and in no answer."""
+def told(error: Exception, request_id: str) -> dict[str, Any]:
+    """An error as data. What is wrong here and not with the request stands whole in the log, and in no answer."""
     asked = isinstance(error, BadInput | Busy) and error.code != "bad_vectors"
     code = error.code if isinstance(error, EvolventError) else "defect"
     if isinstance(error, BadInput | Busy | StoreError | ModelError | MissingExtra):
@@ -61,6 +62,19 @@ def problem(error: Exception, request_id: str) -> Response:
         title = error.what if isinstance(error, StoreError | ModelError) else "something went wrong here"
         later = "ask again after Retry-After; nothing was done; " if status in (503, 507) else ""
         body |= {"title": title, "do": f"{later}the server's log has request {request_id}"}
+    return body
+
+
+def in_words(body: Mapping[str, Any]) -> str:
+    """What ``told`` says, for a model: one line."""
+    said = [f"{name}: {body[name]}" for name in ("got", "expected", "where") if name in body]
+    return "; ".join([body["title"], *said, *([f"do this: {body['do']}"] if "do" in body else [])])
+
+
+def problem(error: Exception, request_id: str) -> Response:
+    """An error as an answer."""
+    body = told(error, request_id)
+    status = body["status"]
     headers = {"X-Request-Id": request_id}
     if status in (503, 507):
         headers["Retry-After"] = str(math.ceil(max(_AGAIN_S, error.wait_s if isinstance(error, Busy) else 0.0)))

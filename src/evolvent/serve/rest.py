@@ -67,6 +67,13 @@ class Asked:
     path: dict[str, str] = field(default_factory=dict[str, str])
 
 
+def permit(token: Token, what: str) -> None:
+    """``BadInput`` where the token does not allow it."""
+    if what not in token.may:
+        got = f"a token that may {', '.join(token.may)}"
+        raise refused("forbidden", "the token does not allow it", got=got, expected=what)
+
+
 Verb = Callable[[Threads, Asked], Awaitable[Any]]
 
 
@@ -229,23 +236,31 @@ async def evidence(threads: Threads, asked: Asked) -> Any:
 async def attempts(threads: Threads, asked: Asked) -> Any:
     """A page of attempts, newest first."""
     limit, after = asked.given.get("limit", 50), asked.given.get("after")
-    found = await _read(threads, asked, lambda _: threads.attempts.newest(asked.scope, time.time(), limit, after))
-    return {
-        "attempts": [_told(threads, asked, one) for one in found],
-        "after": found[-1].id if len(found) == limit else None,
-    }
+
+    def do(memory: Memory) -> list[dict[str, Any]]:
+        found = threads.attempts.newest(asked.scope, time.time(), limit, after)
+        return [_told(threads, asked, one, memory) for one in found]
+
+    found = await _read(threads, asked, do)
+    return {"attempts": found, "after": found[-1]["id"] if len(found) == limit else None}
 
 
 async def attempt(threads: Threads, asked: Asked) -> Any:
     """One attempt, with the evidence about it."""
-    found = await _read(threads, asked, lambda _: threads.attempts.of(asked.scope, asked.path["id"], time.time()))
-    return _told(threads, asked, found)
+
+    def do(memory: Memory) -> dict[str, Any]:
+        return _told(threads, asked, threads.attempts.of(asked.scope, asked.path["id"], time.time()), memory)
+
+    return await _read(threads, asked, do)
 
 
-def _told(threads: Threads, asked: Asked, one: Attempt) -> dict[str, Any]:
+def _told(threads: Threads, asked: Asked, one: Attempt, memory: Memory) -> dict[str, Any]:
+    """An attempt for clients: what was asked first, receipts by their handles."""
     for said in (told := asdict(one))["evidence"]:  # of tests, how many
         said["detail"] |= {n: len(said["detail"][n]) // 8 for n in ("passed", "failed") if n in said["detail"]}
-    return told | {"receipts": [handle(threads.key, asked.scope, receipt) for receipt in one.receipts]}
+    first = memory.receipts(after=f"r{int(one.receipts[0][1:]) - 1}", limit=1) if one.receipts else []
+    task = first[0].task if first and first[0].id == one.receipts[0] else ""
+    return told | {"task": task, "receipts": [handle(threads.key, asked.scope, receipt) for receipt in one.receipts]}
 
 
 async def remember(threads: Threads, asked: Asked) -> Any:

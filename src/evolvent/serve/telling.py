@@ -36,7 +36,7 @@ def tell(memory: Memory, attempts: Attempts, scope: str, id: str, now: float, **
 def _say(memory: Memory, receipt: str, attempt: Attempt, changes: list[ValueChange], more: dict[str, Any]) -> bool:
     """Whether the memory had to be told."""
     verdict, bank = attempt.verdict, memory.bank
-    if verdict.state != "settled":
+    if verdict.state == "waiting":
         return False
     valid, reward = verdict.reward is not None, verdict.reward
     value = bank.reward_range[reward] if isinstance(reward, bool) else reward
@@ -48,6 +48,8 @@ def _say(memory: Memory, receipt: str, attempt: Attempt, changes: list[ValueChan
     stands = next(((bool(row[0]), *row[1:4]) for row in rows if row[4] is None), None)
     if stands == (valid, value, verdict.source, verdict.weight) or (stands and not valid and not stands[0]):
         return False
+    if verdict.state != "settled" and not (stands and any(one.rank for one in attempt.evidence)):
+        return False  # else what stands follows no more: what was fixed fails again, or somebody contradicts
     options: dict[str, Any] = {"source": verdict.source, "valid": valid, "weight": verdict.weight, **more}
     try:
         if any(row[0] for row in rows):

@@ -152,6 +152,29 @@ def test_one_verdict_settles_every_receipt_of_the_attempt(kept, memory):
     assert [outcomes(memory, receipt) for receipt in receipts] == [[(1.0, "human", True)]] * 2
 
 
+def test_what_was_fixed_and_fails_again_as_before_is_no_success(kept):
+    with Memory(embedder="hash:64") as memory:
+        memory.remember("fix the build", "look at the log first")
+        receipt = memory.recall("fix the build").id
+        id_, counted = kept.open("s", "job", receipt, 0.0), list[int]()
+        for at, code in enumerate((1, 0, 1, 0)):
+            kept.add("s", {"attempt": id_}, command(code, 100.0 * at))
+            tell(memory, kept, "s", id_, 100.0 * at)
+            counted.append(memory.get("m1").n)
+        assert counted == [0, 1, 0, 1] and verify(memory) == []
+
+
+def test_a_claim_takes_nothing_back_that_was_settled_beside_the_server(kept):
+    with Memory(embedder="hash:64") as memory:
+        memory.remember("fix the build", "look at the log first")
+        receipt = memory.recall("fix the build").id
+        id_ = kept.open("s", "job", receipt, 0.0)
+        memory.settle(receipt, True, source="tests")
+        kept.add("s", {"attempt": id_}, Evidence(0, None, "claim", "proxy", "model", False))
+        tell(memory, kept, "s", id_, 1.0)
+        assert outcomes(memory, receipt) == [(1.0, "tests", True)]
+
+
 SAID = st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["ok", "bad", "right", "wrong", "quiet"])), max_size=14)
 
 
