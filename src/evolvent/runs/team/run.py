@@ -310,7 +310,7 @@ def open_team(config: EnvConfig, folder: RunFolder, live: Live, *, resume: bool 
 
 
 @contextmanager
-def on_device(config: EnvConfig) -> Iterator[torch.device]:
+def on_device(config: Any) -> Iterator[torch.device]:
     """The device of a team's networks, with as many threads as asked for until the end.
 
     Raises:
