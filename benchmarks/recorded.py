@@ -57,7 +57,7 @@ def described(env, quality, given):
 
 
 def row_of(env, quality, arm, seed, given):
-    """One run: its score, on the scale of the data too, and gradient steps for each second of the processor."""
+    """One run: its score, on the scale of the data too, and gradient steps for each second of learning."""
     system, settings = ARMS[arm]
     path = given.runs / env.rpartition(":")[2] / "runs" / f"{quality}-{arm.replace(', ', '-').replace(' ', '-')}-{seed}"
     shared = {"data": str(data_of(env, quality, given)), "env": env, "seed": seed, "steps": given.steps}

@@ -107,7 +107,7 @@ def advice(data: Recorded, found: Measures, limit: int) -> Iterator[str]:
         yield f"TQ {found.tq:.2f}: " + (
             "close to the expert, imitation does"
             if found.tq > 0.8
-            else "far from the expert, there is room above imitation"
+            else "below the expert, there is room above imitation"
         )
     if found.saco is not None and found.saco < 0.3:
         yield f"SACo {found.saco:.2f}: narrow; learners that leave the data (plain Q-learning) fail on such data"

@@ -1,4 +1,4 @@
-"""The page of a run that learned from recorded attempts: its score beside the data, how it learned, where time went."""
+"""The page of a run that learned from recorded attempts: its score beside the data, and how it learned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import read_object
-from evolvent.evaluate.blocks import Block, Curve, Hint, Line, Page, Table, Text
+from evolvent.evaluate.blocks import Block, Curve, Hint, Line, Page, Table, Text, Tiles
 from evolvent.evaluate.live import number
 from evolvent.runs.account import updates
 from evolvent.runs.account.updates import Row, Updates, section
@@ -36,7 +36,7 @@ def account(folder: RunFolder) -> Page:
         *_curve(run, data),
         *section("The data", _data(summary, run, data)),
         *section("Learning in numbers", updates.small(run, run.learned())),
-        *section("Where the time goes", updates.time_split(run, {})),
+        *_speed(run),
         *section("Evaluations", updates.evaluations(summary, run, sampled="sampled", chance="random actions")),
     ]
     facts = updates.facts(manifest, summary, f"{run.last_step:,} {_UNIT}")
@@ -70,6 +70,13 @@ def _curve(run: Updates, data: Row) -> list[Block]:
             lines.append(Line(name, (0.0,), (float(value),), style=style, mark="level"))
     drawn = tuple(line for line in lines if line.x)
     return [Curve("Return of an attempt", drawn, _UNIT, "return")] if run.evaluations else []
+
+
+def _speed(run: Updates) -> list[Block]:
+    spent = updates.seconds(run)["learn"]
+    if not spent:
+        return []
+    return [Tiles({"gradient steps a second": f"{run.updates[-1]['step'] / spent:,.0f}", "seconds of learning": spent})]
 
 
 def _data(summary: Row, run: Updates, data: Row) -> list[Block]:

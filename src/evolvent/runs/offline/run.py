@@ -177,8 +177,9 @@ def open_offline(
         do = "evolvent data make --env gymnasium:Hopper-v5 --quality medium --out DIR"
         raise BadInput("there is nothing to learn from", expected="--data DIR", where="--data", do=do)
     spec = pinned(folder, config.env)
-    data = open_recorded(config.data, spec if config.data.endswith(".npz") else "")
-    check_fits(data, config.env, team_of(spec, config.plan.step_s))
+    nameless = config.data.endswith(".npz")  # it is taken for what it is opened with
+    data = open_recorded(config.data, spec if nameless else "")
+    check_fits(data, spec if nameless else config.env, team_of(spec, config.plan.step_s))
     if seed_tree(config.seed, "eval") in data.seeds:
         expected, do = "seeds that are not those of the data", f"--seed {config.seed + 1}"
         raise BadInput("evaluations would repeat the data", got=config.seed, expected=expected, where="--seed", do=do)
