@@ -44,7 +44,7 @@ class Entry:
     """The installed package that brings it; ``""`` = this one."""
 
 
-_KINDS = ("memory", "language", "team", "search", "programs", "games", "agents", "population")
+_KINDS = ("memory", "language", "team", "search", "programs", "games", "agents", "population", "offline")
 """Folders of ``runs/`` with a kind of run, in the order of lists and docs."""
 
 

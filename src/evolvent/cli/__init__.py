@@ -29,6 +29,7 @@ evolvent {__version__} - agents that get better from what happens to them
   evolvent credit DIR --rule NAME|file.py ...   credit of a run's recorded attempts, by any credit rule
   evolvent import FILE ... --out DIR            recorded attempts of another harness (--from atif, otel, openai, ...)
   evolvent data functions TOOLS LOG --out DIR   your tools and logged calls of functions, as rows to train and judge on
+  evolvent data {{make,inspect,convert}} …        recorded attempts in an environment, to learn from: `evolvent run bc`
   evolvent check {{env,game,credit,advantage}} FILE   does yours keep its contract; is an advantage function biased
   evolvent check functions DIR                  do calls fit their schemas, what leaks, what was masked; --baselines
   evolvent teams channels FILE [--html PAGE]    do a team's agents differ, and what does a vote gain by it

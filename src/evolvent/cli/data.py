@@ -1,4 +1,7 @@
-"""`evolvent data functions`: your tools and your logged calls, as rows to train on and to be judged by."""
+"""`evolvent data functions`: your tools and your logged calls, as rows to train on and to be judged by.
+
+`evolvent data make|inspect|convert` (``cli/recorded.py``) are of attempts in environments.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional
 
+from evolvent.cli import recorded
 from evolvent.cli.export.messages import messages
 from evolvent.core.arguments import parsed
 from evolvent.core.branches import linear
@@ -31,6 +35,12 @@ from evolvent.traces import chat
 from evolvent.traces.events import Repairs
 
 _WHERE = "evolvent data functions"
+_RECORDED = ("make", "inspect", "convert")
+_EXPECTED = """\
+evolvent data functions TOOLS LOG ... --out DIR          your tools and logged calls, as rows
+evolvent data make --env ENV --quality Q --out DIR       attempts of random play or of a policy, to learn from
+evolvent data inspect DIR                                what recorded attempts hold, and what to expect of them
+evolvent data convert DIR --minari NAME                  as a dataset of Minari; --from-minari NAME --out DIR back"""
 _MANY = 20
 """Tools in a row from which a prompt is long for small models."""
 
@@ -263,13 +273,13 @@ def _main(arguments: Sequence[str]) -> None:
     named = arguments[0] if arguments else "none"
     if named in ("-h", "--help"):
         sys.stdout.write("for example: evolvent data functions tools.json calls.jsonl --out fc/\n\n")
-        sys.stdout.write("evolvent data functions TOOLS LOG ... --out DIR   your tools and logged calls, as rows\n")
-        sys.stdout.write("Settings: evolvent data functions --help\n")
+        sys.stdout.write(f"{_EXPECTED}\nSettings: evolvent data functions --help\n")
     elif named == "functions":
         parsed(functions, arguments[1:], _WHERE)
+    elif named in _RECORDED:
+        parsed(getattr(recorded, named), arguments[1:], f"evolvent data {named}")
     else:
-        expected = "evolvent data functions TOOLS LOG ... --out DIR"
-        raise BadInput("unknown kind of data", got=named, expected=expected, where="evolvent data")
+        raise BadInput("unknown kind of data", got=named, expected=_EXPECTED, where="evolvent data")
 
 
 COMMANDS = {"data": _main}

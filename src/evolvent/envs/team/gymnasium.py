@@ -67,12 +67,15 @@ class GymnasiumSolo:
     Args:
         env: with the wrappers of ``gymnasium.make``, of which the time limit sets ``truncated``.
         where: named in errors.
+
+    Attributes:
+        action_space: of the task, whose bounds actions in [-1, 1] are brought to.
     """
 
     gives = columns = ()
 
     def __init__(self, env: Any, where: str) -> None:
-        self._env, spaces = env, {AGENT: env.action_space}
+        self._env, self.action_space, spaces = env, env.action_space, {AGENT: env.action_space}
         self._row = row_of(env.observation_space, where)
         self.team = team_of((AGENT,), (self._row.width,), spaces, limit=env.spec.max_episode_steps or 0)
         self._native = native(self.team, spaces)

@@ -11,8 +11,9 @@ from evolvent.core.errors import BadInput
 _AT_LEAST_ONE = """
     steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
     critic_hidden critic_steps target_every backtracks buffer batch train_every n_step delay exploration
+    log_every
 """
-_SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau")
+_SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau", "share", "expectile")
 _NOT_NEGATIVE = """
     lr critic_lr entropy eval_every keep_rollouts rank_weight damping accept_ratio step_s warmup smoothing
 """

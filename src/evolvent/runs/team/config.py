@@ -25,7 +25,8 @@ class Plan:
     save_every: int = 50
     """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
     keep_rollouts: int = 1
-    """Rollouts that are kept, of the newest checkpoints: 1 = rollout.json alone; more (0 = all) stand in rollouts/."""
+    """Rollouts that are kept: 1 = the newest checkpoint's alone (rollout.json); K of the newest checkpoints, or 0 = of
+    every update, in rollouts/: whole attempts, as data to learn from."""
     init: str = ""
     """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     step_s: float = 300.0

@@ -14,7 +14,6 @@ from evolvent.core.seeding import seed_tree
 from evolvent.core.team import TeamSpec
 from evolvent.evaluate.live import Live, interval
 from evolvent.runs.sources import pinned
-from evolvent.runs.team.config import EnvConfig
 
 if TYPE_CHECKING:
     from evolvent.learn.team.player import Act, TeamPlayer
@@ -25,12 +24,13 @@ if TYPE_CHECKING:
 
 
 def evaluate_team(
-    kind: type[EnvConfig], build: Build, folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
+    kind: type[Any], build: Build, folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
 ) -> dict[str, Any]:
     """Play the newest checkpoint frozen: greedily, with sampled actions, and the baselines beside it.
 
-    ``build`` makes the networks. By default as many attempts as the run's own evaluations, in its own environment;
-    ``env`` may be another, e.g. a larger team. Nothing in the folder changes.
+    ``kind`` are the system's settings: ``EnvConfig``, or another with ``env``, ``seed``, ``ids`` and a plan for
+    evaluations; ``build`` makes the networks. By default as many attempts as the run's own evaluations, in its own
+    environment; ``env`` may be another, e.g. a larger team. Nothing in the folder changes.
 
     Returns:
         The content of ``eval.json``.
@@ -46,7 +46,7 @@ def evaluate_team(
 
     trained = from_json(kind, folder.config)
     count = trained.plan.eval_episodes if episodes is None else episodes
-    plan = dataclasses.replace(trained.plan, workers=0, eval_episodes=count, init="")
+    plan = dataclasses.replace(trained.plan, eval_episodes=count)
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     check_settings(config)
     spec = pinned(folder, config.env)
@@ -79,7 +79,7 @@ def evaluate_team(
     }
 
 
-def policy_of(kind: type[EnvConfig], build: Build, folder: RunFolder, *, env: str = "") -> TeamPlayer:
+def policy_of(kind: type[Any], build: Build, folder: RunFolder, *, env: str = "") -> TeamPlayer:
     """What a run learned, as a player: ``act(frame, greedy=…, generator=…)`` and ``play(env, …)``.
 
     Arguments and errors as ``evaluate_team``; torch's own random stream stays where it is.
@@ -95,7 +95,7 @@ def policy_of(kind: type[EnvConfig], build: Build, folder: RunFolder, *, env: st
     return TeamPlayer(views, act)
 
 
-def _restored(config: EnvConfig, build: Build, folder: RunFolder, team: TeamSpec) -> tuple[Views, Act, dict[str, Any]]:
+def _restored(config: Any, build: Build, folder: RunFolder, team: TeamSpec) -> tuple[Views, Act, dict[str, Any]]:
     """What a team is shown, how it acts with the weights of the newest checkpoint, and that one's plain data."""
     import torch
 

@@ -170,6 +170,8 @@ class TeamRun:
         self.steps.take_in()
         self.shell.log(self._step + self._each, row, values)
         self._ledger = ledger
+        if self.config.plan.keep_rollouts == 0:
+            store(self.folder.path, ledger, self.shell.update, 0)
         split = " ".join(f"{name} {100 * seconds / whole:.0f}" for name, seconds in spent.items())
         gained = "–" if row["return"] is None else f"{row['return']:.4g}"
         speed = f"{row['steps_per_s']:,.0f} steps/s"
@@ -269,9 +271,13 @@ class TeamRun:
             self.live.note(f"an environment broke; what was learned in {self.shell.update} updates is saved: {again}")
 
     def _state(self) -> dict[str, Any]:
-        """Where the environments stand, between two restarts; where one broke that is not known. Stores the rollout."""
-        if self._ledger is not None and not self._broken:
-            store(self.folder.path, self._ledger, self.shell.update, self.config.plan.keep_rollouts)
+        """Where the environments stand, between two restarts; where one broke that is not known.
+
+        Stores the rollout, unless that of every update is.
+        """
+        retain = self.config.plan.keep_rollouts
+        if self._ledger is not None and not self._broken and retain:
+            store(self.folder.path, self._ledger, self.shell.update, retain)
         between = self.shell.update % self.config.plan.save_every and not self._broken
         return {"environments": self._course.state()} if between else {}
 
@@ -304,7 +310,7 @@ def open_team(config: EnvConfig, folder: RunFolder, live: Live, *, resume: bool 
 
 
 @contextmanager
-def on_device(config: EnvConfig) -> Iterator[torch.device]:
+def on_device(config: Any) -> Iterator[torch.device]:
     """The device of a team's networks, with as many threads as asked for until the end.
 
     Raises:

@@ -1,0 +1,1 @@
+"""Runs that learn from recorded attempts, and are judged in the environment."""
