@@ -9,7 +9,7 @@ import numpy as np
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import read_object
 from evolvent.evaluate.blocks import Block, Curve, Hint, Line, Page, Table, Text
-from evolvent.evaluate.live import number
+from evolvent.evaluate.live import interval, number
 from evolvent.runs.account import updates
 from evolvent.runs.account.updates import Row, Updates, section
 
@@ -34,6 +34,7 @@ def account(folder: RunFolder) -> Page:
         *judged.comparisons,
         *_scaled(summary, data),
         *_curve(run, data),
+        *section("Asked for, and got", _asked(summary)),
         *section("The data", _data(summary, run, data)),
         *section("Learning in numbers", updates.small(run, run.learned())),
         *section("Where the time goes", updates.time_split(run, {})),
@@ -70,6 +71,26 @@ def _curve(run: Updates, data: Row) -> list[Block]:
             lines.append(Line(name, (0.0,), (float(value),), style=style, mark="level"))
     drawn = tuple(line for line in lines if line.x)
     return [Curve("Return of an attempt", drawn, _UNIT, "return")] if run.evaluations else []
+
+
+def _asked(summary: Row) -> list[Block]:
+    """What a policy that is asked for a return, or promises one, then got."""
+    rows = summary.get("asked") or []
+    if not rows:
+        return []
+    name = rows[0].get("as", "asked for")
+    x = [float(row["asked"]) for row in rows]
+    got = [float(row["value"]) for row in rows]
+    table = Table(
+        (name, "got [95 %]", "attempts"),
+        tuple((row["asked"], interval(row["value"], row["ci95"], rate=False), row["n"]) for row in rows),
+    )
+    if len(rows) == 1:
+        return [table]
+    order = np.argsort(x)
+    line = Line("got", tuple(np.array(x)[order].tolist()), tuple(np.array(got)[order].tolist()))
+    same = Line("as asked", (min(x), max(x)), (min(x), max(x)), style=1, mark="line")
+    return [table, Curve("What was got, by what was asked for", (line, same), f"return {name}", "return")]
 
 
 def _data(summary: Row, run: Updates, data: Row) -> list[Block]:
