@@ -7,12 +7,15 @@ number by number; actions up to the rounding of their bounds (exact where those 
 
 from __future__ import annotations
 
+import json
+import warnings
 from typing import Any
 
 import numpy as np
 
 from evolvent import envs
 from evolvent.core.errors import BadInput, optional
+from evolvent.core.jsonfile import dump
 from evolvent.core.team import TeamSpec
 from evolvent.data.recorded.boxes import Box
 from evolvent.data.recorded.episodes import Attempt, Recorded
@@ -20,7 +23,8 @@ from evolvent.data.recorded.opening import team_of
 from evolvent.envs.runners.spaces import row_of
 
 _WHERE = "evolvent data convert"
-_SEEDS, _ENV = "evolvent_seeds", "evolvent_env"
+_OURS = "evolvent"
+"""Field of a dataset's metadata, as JSON: environment, seeds and scale, for the way back."""
 
 
 def write(data: Recorded, name: str) -> None:
@@ -52,19 +56,16 @@ def write(data: Recorded, name: str) -> None:
     kind = data.attempts[0].obs_TAD.dtype
     space = gymnasium.spaces.Box(-np.inf, np.inf, (data.team.obs_dim,), kind.type)
     scale = {"ref_min_score": data.scale.get("random"), "ref_max_score": data.scale.get("expert")}
+    said = {"algorithm_name": data.made_by or None, "description": " ".join(data.notes) or None}
+    said |= {} if None in scale.values() else scale
     try:
-        made = minari.create_dataset_from_buffers(
-            name,
-            buffers,
-            env=spec,
-            observation_space=space,
-            algorithm_name=data.made_by or None,
-            description=" ".join(data.notes) or None,
-            **({} if None in scale.values() else scale),
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an author and a link that are not given
+            made = minari.create_dataset_from_buffers(name, buffers, env=spec, observation_space=space, **said)
     except ValueError as error:
         raise BadInput("Minari refuses the dataset", got=str(error), where=name) from error
-    made.storage.update_metadata({_SEEDS: [str(seed) for seed in data.seeds], _ENV: data.env})
+    ours = {"env": data.env, "seeds": data.seeds, "scale": data.scale}
+    made.storage.update_metadata({_OURS: dump(ours)})
 
 
 def read(name: str, env: str = "") -> Recorded:
@@ -81,13 +82,14 @@ def read(name: str, env: str = "") -> Recorded:
         known = ", ".join(minari.list_local_datasets()) or "none"
         raise BadInput("no such dataset of Minari here", got=name, expected=known, where=_WHERE) from error
     metadata: dict[str, Any] = dataset.storage.metadata
-    env = env or str(metadata.get(_ENV) or _spec_of(dataset, name))
+    ours: dict[str, Any] = json.loads(metadata.get(_OURS, "{}"))
+    env = env or ours.get("env") or _spec_of(dataset, name)
     team = team_of(env)
     row, box = row_of(dataset.observation_space, name), Box(env, team)
     attempts = tuple(_attempt(one, row.flat, box, team) for one in dataset.iterate_episodes())
     low, high = metadata.get("ref_min_score"), metadata.get("ref_max_score")
-    scale = {} if low is None or high is None else {"random": float(low), "expert": float(high)}
-    seeds = tuple(int(seed) for seed in metadata.get(_SEEDS, ()))
+    theirs = {} if low is None or high is None else {"random": float(low), "expert": float(high)}
+    scale, seeds = ours.get("scale", theirs), tuple(ours.get("seeds", ()))
     notes = (text,) if (text := str(metadata.get("description") or "")) else ()
     return Recorded(env, team, attempts, str(metadata.get("algorithm_name") or ""), seeds, scale, notes)
 

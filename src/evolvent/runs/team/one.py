@@ -37,16 +37,18 @@ def trained(
         return team.player
 
 
-def check_one_agent(team: TeamSpec, kinds: Collection[str], env: str) -> None:
+def check_one_agent(team: TeamSpec, kinds: Collection[str], env: str, do: str = "") -> None:
     """Refuse a team, and actions of another kind than those of ``kinds`` (``TeamSpec.kind``).
+
+    ``do`` is what to use instead, where that is not one of the systems that act.
 
     Raises:
         BadInput: names a system that takes them.
     """
     if team.n_agents > 1:
-        got, do = ", ".join(map(str, team.agents)), "use ippo, or mappo and others for teams"
+        got, do = ", ".join(map(str, team.agents)), do or "use ippo, or mappo and others for teams"
         raise BadInput("several agents", got=got, expected="an environment of one agent", where=env, do=do)
     if team.kind not in kinds:
-        do = {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
+        do = do or {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
         expected = " or ".join(f"{kind} actions" for kind in kinds)
         raise BadInput("actions of another kind", got=f"{team.kind} actions", expected=expected, where=env, do=do)
