@@ -52,6 +52,8 @@ STEPS = 8  # steps of a window whose action and luck are looked at
 class Config(OfflineConfig):
     """Settings of DoC."""
 
+    EXTENDABLE = ()  # the learning rate follows the number of steps
+
     data: str = "bandit:p=0.1"
     """Recorded attempts: a folder, a run folder, an .npz; or by name: bandit:p=0.1, frozen_lake:best=1."""
     env: str = "bandit"

@@ -43,6 +43,8 @@ STATUS = "tested"
 class Config(OfflineConfig):
     """Settings of Decision Mamba; the defaults are those of its released script."""
 
+    EXTENDABLE = ()  # self-evolution follows the number of steps
+
     steps: int = 100_000
     """Gradient steps. Only whole updates are run."""
     batch: int = 64

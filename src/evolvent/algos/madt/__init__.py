@@ -56,6 +56,8 @@ ORDER = {"state_only": ("obs",), "state_action": ("obs", "action"), "rtgs_state_
 class Config(PPO, OfflineConfig):
     """Settings of MADT; the defaults are those of its released script."""
 
+    EXTENDABLE = ()  # what is online comes after what is not
+
     env: str = "spread:n=3"
     """Environment that the data are of, with its options; what is learned is judged there, and goes on there."""
     steps: int = 10_000
@@ -147,7 +149,7 @@ class Learner:
         came = np.concatenate([discounted(attempt.reward_TA, gamma=GAMMA) for attempt in offline.data.attempts])
         self._came = torch.from_numpy(came).float().to(views.device)
         if config.pretrain:
-            self.norm.update(self._came, head=self.critic.head)
+            self.norm.update(self._came)
         self.acting = Recent(self.policy, config.context)
         horizon = env.team.limit or LONGEST
         self.each = horizon * env.n_envs

@@ -6,9 +6,11 @@ between a short causal convolution and a gate: out(y · SiLU(z)), x and z from o
 
 Paper: Gu & Dao 2023, Mamba: Linear-Time Sequence Modeling with Selective State Spaces (arXiv 2312.00752).
 
-``recurrence`` solves all steps in 2 log2 K rounds of products over half, a quarter, … of the steps, about three times
-the work of a loop but none of its K small operations; its gradient is the same recurrence backwards, so nothing in
-between is kept. A token never depends on a later one, to the last bit.
+The gradient of ``recurrence`` is the same recurrence backwards, so nothing in between is kept. On a GPU the steps are
+solved in pairs: 2 log2 K rounds of products over half, a quarter, … of them, about three times the work of a loop but
+not its K small operations. A processor is faster in order and in place: half the time of a loop whose gradient torch
+finds, where pairs take 1.3 to 2.4 times that of such a loop (K 60, 16k to 131k numbers a step, one thread). A token
+never depends on a later one, to the last bit.
 """
 
 from __future__ import annotations
@@ -106,13 +108,26 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _solve(keep: Tensor, add: Tensor) -> Tensor:
-    """Steps in pairs are half as many steps of the same kind; then the ones between follow from those."""
+    return in_order(keep, add) if keep.device.type == "cpu" else in_pairs(keep, add)
+
+
+def in_order(keep: Tensor, add: Tensor) -> Tensor:
+    """One step after the other; without gradients."""
+    state = add.clone()
+    steps = state.unbind(0)
+    for t, (kept, step) in enumerate(zip(keep.unbind(0)[1:], steps[1:], strict=True)):
+        step.addcmul_(kept, steps[t])
+    return state
+
+
+def in_pairs(keep: Tensor, add: Tensor) -> Tensor:
+    """Steps in pairs are half as many steps of the same kind; then the ones between follow; without gradients."""
     steps = len(add)
     if steps == 1:
         return add
     state, half = torch.empty_like(add), steps // 2 * 2
     second = slice(1, half, 2)
-    state[second] = _solve(keep[second] * keep[0:half:2], torch.addcmul(add[second], keep[second], add[0:half:2]))
+    state[second] = in_pairs(keep[second] * keep[0:half:2], torch.addcmul(add[second], keep[second], add[0:half:2]))
     state[0] = add[0]
     if steps > 2:
         state[2::2] = torch.addcmul(add[2::2], keep[2::2], state[1 : steps - 1 : 2])

@@ -41,7 +41,7 @@ def account(folder: RunFolder) -> Page:
         *section("Evaluations", updates.evaluations(summary, run, sampled="sampled", chance="random actions")),
     ]
     facts = updates.facts(manifest, summary, f"{run.last_step:,} {_UNIT}")
-    done = summary.get("steps")
+    done = summary.get("steps") if summary.get("extendable", True) else None
     hint = Hint("Train longer, or on more data.", ("--steps", str(2 * done)) if done else (), resume=bool(done))
     title = updates.title(manifest)
     return Page("", tuple(body), judged.score, facts, run.last_step, _UNIT, hint, _READING, title)

@@ -155,6 +155,7 @@ class OfflineRun:
             "normalised": self.data.normalised(final["value"]),
             "data": {"mean": float(returns_E.mean()), "best": float(returns_E.max()), "attempts": len(returns_E)},
             "steps": self._step,
+            "extendable": bool(self.config.EXTENDABLE),
             "updates": self.shell.update,
             "agents": list(self.data.team.agents),
             "seconds": rows[-1]["t"],
