@@ -5,7 +5,7 @@
     evolvent eval runs/cloned
     evolvent compare runs/cloned runs/mappo
 
-The first stores the rollout of every checkpoint: whole attempts where --horizon is a multiple of their length.
+The first stores the rollout of every update. `evolvent run bc` (docs/recorded.md) is the whole of this.
 """
 
 from contextlib import closing
