@@ -17,6 +17,7 @@ import language_tables
 import p3
 import parl_mt
 import psro
+import recorded
 import shapley_flow
 import single
 import tables
@@ -52,6 +53,8 @@ ELSEWHERE = {
     "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
     "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`)",
     "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
+    "iql": "beside [imitation](bc.md#results)",
+    "td3_bc": "beside [imitation](bc.md#results)",
     "fsp": "beside [PSRO](psro.md#results)",
     "self_play": "beside [PSRO](psro.md#results)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
@@ -64,6 +67,7 @@ MEASURED = {
     "p3": p3,
     "parl_mt": parl_mt,
     "psro": psro,
+    "bc": recorded,
     "shapley_flow": shapley_flow,
 }
 """Systems with a script of their own that draws their table."""

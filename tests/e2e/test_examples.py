@@ -16,8 +16,10 @@ from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), a reward, a study and a team (below)
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study and a
+# team (below)
 OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth", "team_over_mcp")
+OTHERS += ("recorded_data",)
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 

@@ -19,6 +19,7 @@ def test_every_system_stands_under_one_kind():
         "games",
         "agents",
         "populations",
+        "recorded data",
     ]
     names = [entry.name for group in groups.values() for entry in group]
     assert sorted(names) == [entry.name for entry in catalogue.entries("algos")]

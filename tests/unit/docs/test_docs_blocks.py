@@ -28,6 +28,7 @@ HERE = [  # run below, in order, in one namespace a page
     "docs/kernels.md",
     "docs/lift.md",
     "docs/programs.md",
+    "docs/recorded.md",
     "docs/reward.md",
     "docs/run-folder.md",
     "docs/sandbox.md",
@@ -111,6 +112,8 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch, request)
         for words in list(commands(ROOT / page))[:2]:
             main([*words])
         assert "step_leave_one_out" in Path("runs/mine/credit.html").read_text("utf-8")
+    elif page == "docs/recorded.md":
+        assert space["best"].returns_E.mean() > space["data"].returns_E.mean()
     elif page == "docs/channels.md":
         assert [row["vote"][0] for row in space["found"]["by_number"]] == [0.5, 0.5, 0.5]
     elif page == "docs/kernels.md":
