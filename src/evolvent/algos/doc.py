@@ -161,7 +161,7 @@ class Learner:
         import torch
         from torch.nn import functional
 
-        done = functional.one_hot(window.action_MK, self.nets["policy"][-1].out_features)
+        done = functional.one_hot(window.action_MK, self.windows.choices)
         came = [window.reward_MK[..., None] / self.windows.scale, window.next_obs_MKD]
         read = self.nets["read"](torch.cat([window.obs_MKD, done, *came], -1))
         counts = window.mask_MK[..., None].to(read.dtype)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evolvent.models.sequence.scan import Mixer
+from evolvent.algos.decision_mamba.scan import Mixer
 
 _GROUP = 3
 

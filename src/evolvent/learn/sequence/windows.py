@@ -51,13 +51,14 @@ class Windows:
 
     Attributes:
         length: steps of a window.
+        choices: of an agent; 0 where actions are numbers.
         scale: the largest absolute return to go, or 1 where all are 0.
         longest: steps of the longest attempt.
         targets: returns to ask for: the best of an attempt (the mean over agents), and three on the way to the worst.
     """
 
     def __init__(self, views: Views, data: Recorded, length: int) -> None:
-        self.length, self.device = length, views.device
+        self.length, self.device, self.choices = length, views.device, data.team.choices
         attempts = data.attempts
         lengths = np.array([len(attempt) for attempt in attempts])
         self.longest, returns_E = int(lengths.max()), data.returns_E

@@ -1,1 +1,1 @@
-"""Networks over the tokens of an attempt, causal: attention, and selective state-space scans."""
+"""Networks over the tokens of an attempt, causal."""
