@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from evolvent.algos.decision_mamba import scan
 from evolvent.algos.decision_mamba.grains import Mamba
+from evolvent.algos.decision_mamba.scan import Mixer, recurrence
 from evolvent.core.team import ActionSpec, TeamSpec
 from evolvent.learn.sequence.context import Context
-from evolvent.algos.decision_mamba import scan
-from evolvent.algos.decision_mamba.scan import Mixer, recurrence
 from evolvent.models.sequence.steps import StepNet
 from evolvent.models.sequence.transformer import Transformer
 
