@@ -11,9 +11,11 @@ from pathlib import Path
 
 import agent_scaling
 import bfcl_frozen
+import doc
 import hammer
 import holos
 import language_tables
+import madt
 import p3
 import parl_mt
 import psro
@@ -57,13 +59,16 @@ ELSEWHERE = {
     "td3_bc": "beside [imitation](bc.md#results)",
     "fsp": "beside [PSRO](psro.md#results)",
     "self_play": "beside [PSRO](psro.md#results)",
+    "dt": "where luck decides, beside [DoC](doc.md#results)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
 MEASURED = {
     "agent_scaling": agent_scaling,
+    "doc": doc,
     "hammer": hammer,
     "holos": holos,
+    "madt": madt,
     "p3": p3,
     "parl_mt": parl_mt,
     "psro": psro,

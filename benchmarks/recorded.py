@@ -4,8 +4,10 @@
 
 First ``evolvent data make`` records the data: PPO for ``--train-steps`` steps, one behaviour run for all qualities of
 an environment. Then a run of each arm and seed, of ``--steps`` gradient steps at batch 256 with networks ``--hidden``,
-judged by 20 attempts after its last step. Scores are on the scale of the data: random play 0, our expert 100, both
-measured here; they are no scores of D4RL. A row is written as it is done, and one that is there is not done again.
+judged by 20 attempts after its last step. DT and Decision Mamba learn from 64 windows of 10 steps, with two blocks of
+width 64, and are asked for the best return of the data. Scores are on the scale of the data: random play 0, our expert
+100, both measured here; they are no scores of D4RL. A row is written as it is done, and one that is there is not done
+again.
 """
 
 import argparse
@@ -33,6 +35,8 @@ ARMS = {
     "bc, best 10 %": ("bc", {"share": 0.1}),
     "iql": ("iql", {}),
     "td3_bc": ("td3_bc", {}),
+    "dt": ("dt", {"batch": 64, "context": 10, "width": 64, "blocks": 2, "warmup": 1_000}),
+    "decision_mamba": ("decision_mamba", {"batch": 64, "context": 10, "width": 64, "blocks": 2, "warmup": 1_000}),
 }
 """By name: a system and its settings beside those of all; one that looks at rewards stands beside both of ``bc``."""
 

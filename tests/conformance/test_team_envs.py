@@ -20,6 +20,7 @@ BUILT_IN = {
     "permutation": {},
     "permutation:n=3,ids=true": {},
     "split:n=6": {},
+    "bandit": {"random_start": False},
     "matrix:climbing": {"random_start": False},
     "matrix:penalty,k=-10,ids=true": {"random_start": False},
     "spread": {},

@@ -10,22 +10,25 @@ from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamSpec
 from evolvent.data.recorded import episodes, flat, pieces
 from evolvent.data.recorded.episodes import Recorded
+from evolvent.data.recorded.named import named
 
 
 def open_recorded(path: str | Path, env: str = "") -> Recorded:
     """Read recorded attempts, checked.
 
     Args:
-        path: a folder of `evolvent data make` or ``Recorded.save``; a run folder of a team; or an .npz with flat
-            columns (``data.recorded.flat``).
+        path: a folder of `evolvent data make` or ``Recorded.save``; a run folder of a team; an .npz with flat columns
+            (``data.recorded.flat``); or a name, ``bandit:p=0.1`` (``data.recorded.named``).
         env: the environment; needed for an .npz, which does not name one. Where it is given, the data must be of it.
 
     Raises:
         BadInput: nothing of this kind there, damaged, or of another environment.
     """
-    path = Path(path).expanduser()
     team = team_of(env) if env else None
-    if path.suffix == ".npz" and path.is_file():
+    made, path = named(str(path)), Path(path).expanduser()
+    if made is not None:
+        data = made
+    elif path.suffix == ".npz" and path.is_file():
         if team is None:
             raise BadInput("a file that names no environment", got=str(path), expected="--env NAME", where="--data")
         data = flat.read(path, env, team)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,6 +17,25 @@ from evolvent.learn.team.views import Views
 Act = Callable[[View, bool, torch.Generator], Tensor]
 """(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
 MAX_STEPS = 100_000
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """An ``Act`` that goes by what came before."""
+
+    def __call__(self, view: View, greedy: bool, generator: torch.Generator, /) -> Tensor:
+        """See ``Act``."""
+        ...
+
+    def begin(self) -> None:
+        """All copies start over."""
+        ...
+
+    def follow(self, frame: Frame) -> None:
+        """What the actions before led to: rewards and ends; called with each frame before it is acted upon."""
+        ...
+
+
 _FILMED_STEPS = 4000
 
 
@@ -28,7 +48,14 @@ class TeamPlayer:
     @torch.no_grad()
     def act(self, frame: Frame, *, greedy: bool, generator: torch.Generator) -> np.ndarray:
         """Actions ``[B, A, ...]`` for what B copies show: sampled, or the most probable ones."""
+        if isinstance(self._act, Remembering):
+            self._act.follow(frame)
         return self._act(self.views.of(frame), greedy, generator).cpu().numpy()
+
+    def begin(self) -> None:
+        """Environments were reset: an agent that goes by what came before forgets it."""
+        if isinstance(self._act, Remembering):
+            self._act.begin()
 
     def play(
         self,
@@ -53,6 +80,7 @@ class TeamPlayer:
         each, copies = -(-episodes // env.n_envs), env.n_envs
         played, length, gained = np.zeros(copies, int), np.zeros(copies, int), np.zeros(copies)
         rows: list[dict[str, float]] = []
+        self.begin()
         frame = env.reset(seed)
         for _ in range(MAX_STEPS):
             frame = env.step(self.act(frame, greedy=greedy, generator=generator))
@@ -86,6 +114,7 @@ class TeamPlayer:
         Raises:
             EnvError: the environment broke, or its drawing did.
         """
+        self.begin()
         frame, first = env.reset(seed), _draw(env)
         if first is None:
             return []

@@ -9,7 +9,7 @@ import numpy as np
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import read_object
 from evolvent.evaluate.blocks import Block, Curve, Hint, Line, Page, Table, Text, Tiles
-from evolvent.evaluate.live import number
+from evolvent.evaluate.live import interval, number
 from evolvent.runs.account import updates
 from evolvent.runs.account.updates import Row, Updates, section
 
@@ -34,13 +34,14 @@ def account(folder: RunFolder) -> Page:
         *judged.comparisons,
         *_scaled(summary, data),
         *_curve(run, data),
+        *section("Asked for, and got", _asked(summary)),
         *section("The data", _data(summary, run, data)),
         *section("Learning in numbers", updates.small(run, run.learned())),
         *_speed(run),
         *section("Evaluations", updates.evaluations(summary, run, sampled="sampled", chance="random actions")),
     ]
     facts = updates.facts(manifest, summary, f"{run.last_step:,} {_UNIT}")
-    done = summary.get("steps")
+    done = summary.get("steps") if summary.get("extendable", True) else None
     hint = Hint("Train longer, or on more data.", ("--steps", str(2 * done)) if done else (), resume=bool(done))
     title = updates.title(manifest)
     return Page("", tuple(body), judged.score, facts, run.last_step, _UNIT, hint, _READING, title)
@@ -77,6 +78,26 @@ def _speed(run: Updates) -> list[Block]:
     if not spent:
         return []
     return [Tiles({"gradient steps a second": f"{run.updates[-1]['step'] / spent:,.0f}", "seconds of learning": spent})]
+
+
+def _asked(summary: Row) -> list[Block]:
+    """What a policy that is asked for a return, or promises one, then got."""
+    rows = summary.get("asked") or []
+    if not rows:
+        return []
+    name = rows[0].get("as", "asked for")
+    x = [float(row["asked"]) for row in rows]
+    got = [float(row["value"]) for row in rows]
+    table = Table(
+        (name, "got [95 %]", "attempts"),
+        tuple((row["asked"], interval(row["value"], row["ci95"], rate=False), row["n"]) for row in rows),
+    )
+    if len(rows) == 1:
+        return [table]
+    order = np.argsort(x)
+    line = Line("got", tuple(np.array(x)[order].tolist()), tuple(np.array(got)[order].tolist()))
+    same = Line("as asked", (min(x), max(x)), (min(x), max(x)), style=1, mark="line")
+    return [table, Curve("What was got, by what was asked for", (line, same), f"return {name}", "return")]
 
 
 def _data(summary: Row, run: Updates, data: Row) -> list[Block]:

@@ -19,7 +19,7 @@ was not. Evaluations are played in environments whose seeds are not among those 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -123,6 +123,17 @@ class OfflineRun:
         )
         return result
 
+    def asked(
+        self, targets: Sequence[float], act_of: Callable[[float], Act], how: str = "greedy"
+    ) -> list[dict[str, Any]]:
+        """What came of it when a policy was asked for each of these returns, as ``summary.json`` keeps it."""
+        rows: list[dict[str, Any]] = []
+        for target in targets:
+            self.live.status(f"{attempts(self.config.plan.eval_episodes)}, asked for {target:.4g}")
+            result = summarise(self._play(TeamPlayer(self.views, act_of(target)), how))
+            rows.append({"asked": target, **{name: result[name] for name in ("value", "ci95", "n")}})
+        return rows
+
     def finish(self, algo: str, **more: Any) -> dict[str, Any]:
         """The last evaluation as the content of ``summary.json``; ``more`` stands there, too."""
         final, rows = self.shell.judged(self._step), self.folder.read_metrics()
@@ -144,6 +155,7 @@ class OfflineRun:
             "normalised": self.data.normalised(final["value"]),
             "data": {"mean": float(returns_E.mean()), "best": float(returns_E.max()), "attempts": len(returns_E)},
             "steps": self._step,
+            "extendable": bool(self.config.EXTENDABLE),
             "updates": self.shell.update,
             "agents": list(self.data.team.agents),
             "seconds": rows[-1]["t"],

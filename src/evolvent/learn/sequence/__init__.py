@@ -1,0 +1,1 @@
+"""Learning from sequences of recorded steps: windows of attempts, and acting with what came before."""

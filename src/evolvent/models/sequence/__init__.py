@@ -1,0 +1,1 @@
+"""Networks over the tokens of an attempt, causal."""
