@@ -34,6 +34,7 @@ from evolvent.runs.team.frozen import evaluate_team, policy_of
 from evolvent.runs.team.one import check_one_agent, trained
 
 if TYPE_CHECKING:
+    from evolvent.envs.team.disrupt import Attack
     from evolvent.learn.team.player import Act
     from evolvent.learn.team.practice import Practice
     from evolvent.learn.team.views import Views
@@ -89,6 +90,7 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
     import torch
 
     from evolvent.learn.losses import normalised
+    from evolvent.learn.team.attack import actors_attack
     from evolvent.learn.team.critic import fit_critic, scaled_targets
     from evolvent.learn.team.ppo import improve_together
     from evolvent.learn.team.value_norm import ValueNorm
@@ -97,6 +99,7 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
     check_one_agent(team.env.team, ("discrete", "continuous", "mixed"), config.env)
     actors, norm = make_actor(config, team.views), ValueNorm()
     critic = Critic(team.env.team.obs_dim, hidden=config.hidden).to(team.device)
+    team.arm(actors_attack(team.views, actors, critic))
     adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
     critic_adam = torch.optim.Adam(critic.parameters(), lr=config.lr, eps=1e-5, fused=True)
     team.keep(acting(actors), actors=actors, critic=critic, norm=norm, adam=adam, critic_adam=critic_adam)
@@ -132,5 +135,15 @@ def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
     return acting(actors), {"actors": actors}
 
 
-evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+def _attack(config: Config, views: Views) -> tuple[Attack, dict[str, Any]]:
+    """For an adversary that knows the networks."""
+    from evolvent.learn.team.attack import actors_attack
+    from evolvent.models.team.actors import Critic
+
+    actors, critic = make_actor(config, views), Critic(views.team.obs_dim, hidden=config.hidden).to(views.device)
+    return actors_attack(views, actors, critic), {"actors": actors, "critic": critic}
+
+
+evaluate = partial(evaluate_team, Config, _played, attack=_attack)
+policy = partial(policy_of, Config, _played)
 train = partial(trained, loop)

@@ -62,11 +62,13 @@ def read(source: str, said: str, where: str) -> Disturbance:
         do = "a number alone is no mode: write gaussian:0.1" if re.match(r"[\d.]", mode) else ""
         raise BadInput("unknown way to disturb", got=mode, expected=closest(mode, MODES[source]), where=where, do=do)
     usual, form = _MORE.get(mode, ("", ""))
+    if mode == "adversary" and rest and re.fullmatch(form, rest[0]):  # its strength is left out
+        rest = ["nan", *rest]
     more = rest[1] if len(rest) > 1 else usual
     if len(rest) > 2 or not re.fullmatch(form, more):
         expected = f"{mode}:STRENGTH" + (f":{form if form.isascii() and '|' in form else 'RATE'}" if form else "")
         raise BadInput("more than a disturbance takes", got=said, expected=expected, where=where)
-    strength = _number(rest[0], where) if rest else math.nan
+    strength = _number(rest[0], where) if rest and rest[0] != "nan" else math.nan
     return Disturbance(mode, strength, more, field)
 
 

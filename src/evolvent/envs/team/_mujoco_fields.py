@@ -76,10 +76,11 @@ class Model:
     def __init__(self, task: Any, names: Sequence[str]) -> None:
         import mujoco
 
-        self._task, self._model, self._mujoco = task, task.model, mujoco
+        self._task, self._model = task, task.model
+        self._mujoco: Any = mujoco
         arrays = {array for name in names for array in FIELDS[name]}
         self._nominal = {array: _array(self._model, array).copy() for array in arrays}
-        self._scratch = mujoco.MjData(self._model)  # what is derived is computed here, beside the running state
+        self._scratch = self._mujoco.MjData(self._model)  # what is derived is computed here, beside the running state
 
     def size(self, name: str) -> tuple[int, ...]:
         """How many numbers a change of a field has: of a body, a joint, …; of all at once: one."""

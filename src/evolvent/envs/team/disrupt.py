@@ -94,12 +94,24 @@ def make_team(
         if math.isnan(one.strength):
             do = f"write {one}:0.1, or measure several: evolvent eval RUN --env … --strengths 0,0.05,0.1"
             raise BadInput("a disturbance without its strength", got=str(one), where=where, do=do)
+    for source in found.keys() - {"dynamics"}:
+        if len(found[source]) > 1:
+            do = "put one disrupt:[…] around another; or compare them: evolvent eval RUN --env … --strengths 0,0.1"
+            raise BadInput("several ways to disturb one source", got=said[source], where=where, do=do)
     if during == ("train" if in_test else "test"):
         found = {}
     changes = [one for one in found.pop("dynamics", []) if one.strength]
     changed = partial(Changed, changes=changes, every=every if by == "step" else 0, where=where)
     env = load_inner(variant, *[changed] * bool(changes))
     return Disrupted(env, {name: ones[0] for name, ones in found.items()}, by or "step", every)
+
+
+def arm(env: Any, attack: Attack | None) -> None:
+    """Tell every adversary around an environment how to attack."""
+    while env is not None:
+        if isinstance(env, Disrupted):
+            env.attack = attack
+        env = getattr(env, "env", None)
 
 
 class Disrupted:
