@@ -40,7 +40,7 @@ def write(result: Mapping[str, Any], path: Path) -> Path:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return f"{row['source']}: {row['how']}"
+    return f"{row['source']}: {row['how'].replace(':', ' ')}"
 
 
 def _said(result: Mapping[str, Any]) -> str:
@@ -86,6 +86,6 @@ def _curves(result: Mapping[str, Any]) -> Curve:
 
 
 def _worst(result: Mapping[str, Any]) -> Table:
-    columns = ("source", *(f"{s:g}" for s in result["strengths"]), "area under the curve")
+    columns = ("source", *(f"{s:g}" for s in result["strengths"]), "mean")
     rows = tuple((_name(row), *(cell["worst"] for cell in row["cells"]), row["area"]) for row in result["rows"])
-    return Table(columns, rows, "Mean of the worst tenth of attempts")
+    return Table(columns, rows, "Mean of the worst tenth of attempts; and the area under the curve, as a mean")
