@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.team.config import PPO
 from evolvent.runs.team.actors import acting
-from evolvent.runs.team.config import EnvConfig
+from evolvent.runs.team.config import OneAgentPPO
 from evolvent.runs.team.frozen import evaluate_team, policy_of
 from evolvent.runs.team.one import check_one_agent, trained
 
@@ -47,33 +46,11 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(PPO, EnvConfig):
+class Config(OneAgentPPO):
     """Settings of PPO."""
 
     env: str = "gymnasium:CartPole-v1"
     """Environment of one agent with its options, e.g. gymnasium:Hopper-v5; or yours, file.py[:NAME]."""
-    steps: int = 200_000
-    """Total environment steps over all copies. Only whole updates are run."""
-    envs: int = 8
-    """Copies of the environment that are stepped in parallel."""
-    horizon: int = 256
-    """Rollout length T: steps of each copy of the environment between two updates."""
-    gae_lambda: float = 0.95
-    """λ of GAE."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of actor and critic, as their widths."""
-    epochs: int = 10
-    """Epochs over a rollout, of actor and critic."""
-    minibatches: int = 32
-    """Minibatches that a rollout is split into."""
-    lr: float = 3e-4
-    """Learning rate of actor and critic (Adam, eps 1e-5)."""
-    clip: float = 0.2
-    """Clip range of probability ratios (PPO's epsilon)."""
-    entropy: float = 0.0
-    """Coefficient of the entropy bonus; 0.01 is usual for choices."""
-    grad_clip: float = 0.5
-    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:

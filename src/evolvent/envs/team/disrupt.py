@@ -40,7 +40,7 @@ from evolvent.envs.runners.solo import Seen, Solo
 from evolvent.envs.team._disturbance import MODES, Disturbance, read
 from evolvent.envs.team._mujoco_fields import Model, Simulated, fields_of
 
-SOURCES = tuple(MODES)
+SOURCES, _NONE = tuple(MODES), Disturbance("")
 
 
 class Attack(Protocol):
@@ -114,11 +114,25 @@ def arm(env: Any, attack: Attack | None) -> None:
         env = getattr(env, "env", None)
 
 
+def ball(env: Any) -> tuple[TeamEnv, float]:
+    """The environment below an adversary of observations, and the radius of its ball.
+
+    Raises:
+        BadInput: there is no such adversary right around it.
+    """
+    disrupted = getattr(env, "env", None)
+    if isinstance(disrupted, Disrupted) and disrupted.found.get("obs", _NONE).mode == "adversary":
+        return disrupted.env, disrupted.found["obs"].strength
+    expected, do = "disrupt:[ENV],obs=adversary:EPS", f'--env "disrupt:[{env.name}],obs=adversary:0.1"'
+    raise BadInput("no adversary that could learn", got=env.name, expected=expected, where="--env", do=do)
+
+
 class Disrupted:
     """Copies whose observations, rewards and actions are disturbed on their way.
 
     Attributes:
         env: the undisturbed copies.
+        found: what disturbs, by source.
         attack: what an adversary does; set by who knows the networks.
     """
 
@@ -131,34 +145,34 @@ class Disrupted:
             if source == "action" and not env.team.dims and (one.mode != "uniform" or one.strength > 1):
                 expected = "uniform:P, each choice replaced by another draw with probability P"
                 raise BadInput("choices cannot be disturbed so", got=str(one), expected=expected, where=self.name)
-        self._found = {source: one for source, one in found.items() if one.strength}
+        self.found = {source: one for source, one in found.items() if one.strength}
         B, A = env.n_envs, env.team.n_agents
         sizes = {"obs": (B, A, env.team.obs_dim), "reward": (B, A), "action": (B, A, env.team.dims or 1)}
-        self._sizes = {source: sizes[source] for source in self._found}
+        self._sizes = {source: sizes[source] for source in self.found}
         self._held: dict[str, np.ndarray] = {}
 
     def reset(self, seed: int) -> Frame:
         """See ``TeamEnv.reset``."""
-        if self.attack is None and any(one.mode == "adversary" for one in self._found.values()):
+        if self.attack is None and any(one.mode == "adversary" for one in self.found.values()):
             do = "evolvent eval RUN --env …, or train with it: evolvent run atla (or ppo) --env …"
             raise BadInput("an adversary that knows nobody to play against", where=self.name, do=do)
-        self._rng = {source: np.random.default_rng([seed, SOURCES.index(source)]) for source in self._found}
+        self._rng = {source: np.random.default_rng([seed, SOURCES.index(source)]) for source in self.found}
         self._age_B, self._attempt_B = np.zeros(self.n_envs, int), np.zeros(self.n_envs, int)
-        self._held = {source: self._draw(source) for source in self._found}
+        self._held = {source: self._draw(source) for source in self.found}
         self._frame = self.env.reset(seed)
         return self._shown(self._frame)
 
     def step(self, action: np.ndarray) -> Frame:
         """See ``TeamEnv.step``."""
-        if "action" in self._found:
+        if "action" in self.found:
             action = self._acted(action)
         self._frame = frame = self.env.step(action)
         self._age_B += 1
         changed: dict[str, Any] = {}
-        if "reward" in self._found:
+        if "reward" in self.found:
             paid_BA = frame.reward_BA + self._noise("reward").astype(np.float32)
             changed = {"reward_BA": paid_BA, "undisturbed_BA": frame.reward_BA, "part_BAR": None}
-        if "obs" in self._found and frame.final_obs_BAD is not None:
+        if "obs" in self.found and frame.final_obs_BAD is not None:
             ends = {
                 name: getattr(frame, f"final_{name}") for name in ("obs_BAD", "state_BS", "available_BAN", "active_BA")
             }
@@ -166,7 +180,7 @@ class Disrupted:
         if (done_B := frame.done_B).any():
             self._age_B[done_B] = 0
             self._attempt_B[done_B] += 1
-            for source, one in self._found.items():
+            for source, one in self.found.items():
                 if one.mode != "fixed":
                     self._held[source][done_B] = self._draw(source)[done_B]
         return self._shown(dataclasses.replace(frame, **changed) if changed else frame)
@@ -180,11 +194,11 @@ class Disrupted:
         self.env.close()
 
     def _draw(self, source: str) -> np.ndarray:
-        return self._found[source].draw(self._sizes[source], self._rng[source], self._attempt_B)
+        return self.found[source].draw(self._sizes[source], self._rng[source], self._attempt_B)
 
     def _noise(self, source: str) -> np.ndarray:
         """X of a source in this step, 0 where it is not disturbed."""
-        held = self._by == "episode" or self._found[source].mode == "fixed"
+        held = self._by == "episode" or self.found[source].mode == "fixed"
         x = self._held[source] if held else self._draw(source)
         return x if self._every == 1 else x * self._now(x.ndim)
 
@@ -193,11 +207,11 @@ class Disrupted:
         return (self._age_B % self._every == 0).reshape(-1, *[1] * (ndim - 1))
 
     def _shown(self, frame: Frame) -> Frame:
-        return dataclasses.replace(frame, obs_BAD=self._seen(frame)) if "obs" in self._found else frame
+        return dataclasses.replace(frame, obs_BAD=self._seen(frame)) if "obs" in self.found else frame
 
     def _seen(self, frame: Frame) -> np.ndarray:
         """Observations as they are seen; who is out shows zeros all the same."""
-        one, obs_BAD = self._found["obs"], frame.obs_BAD
+        one, obs_BAD = self.found["obs"], frame.obs_BAD
         if one.mode == "adversary":
             assert self.attack is not None
             x = self.attack.on_obs(frame, one.strength, one.more) - obs_BAD
@@ -209,7 +223,7 @@ class Disrupted:
 
     def _acted(self, action: np.ndarray) -> np.ndarray:
         """Actions as they are done; numbers are clipped to [-1, 1] below, or choices drawn among what is open."""
-        one, team = self._found["action"], self.env.team
+        one, team = self.found["action"], self.env.team
         if not team.dims:
             shape = (*action.shape, team.choices)
             open_BAN = self._frame.available_BAN

@@ -96,6 +96,25 @@ def actors_attack(views: Views, actors: Actors, critic: Critic) -> GradientAttac
     return GradientAttack(views, action, lambda view: critic(view.obs))
 
 
+class LearnedAttack:
+    """An adversary that was learned: by "critic" what its networks say, by "policy" as ``known``."""
+
+    def __init__(self, known: GradientAttack, actors: Actors) -> None:
+        self._known, self._actors = known, actors
+
+    def on_obs(self, frame: Frame, radius: float, by: str) -> np.ndarray:
+        """As of ``GradientAttack``."""
+        if by == "policy":
+            return self._known.on_obs(frame, radius, by)
+        seen = torch.from_numpy(frame.obs_BAD).to(next(self._actors.parameters()).device)
+        x, _ = self._actors.act(seen, greedy=True)
+        return (seen + radius * x.clamp(-1.0, 1.0)).cpu().numpy()
+
+    def on_action(self, frame: Frame, action: np.ndarray, radius: float, by: str) -> np.ndarray:
+        """As of ``GradientAttack``."""
+        return self._known.on_action(frame, action, radius, by)
+
+
 def _ascend(harm: Callable[[Tensor], Tensor], truth: Tensor, radius: float) -> np.ndarray:
     """``truth + x`` for an x in the ball that does much harm."""
     start = torch.Generator(truth.device).manual_seed(0)  # where x is 0 the policy's difference has no gradient
