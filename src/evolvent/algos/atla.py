@@ -30,12 +30,6 @@ from evolvent.runs.team.frozen import evaluate_team, policy_of
 from evolvent.runs.team.one import check_one_agent
 
 if TYPE_CHECKING:
-    import torch
-
-    from evolvent.core.rollout_ledger import RolloutLedger
-    from evolvent.core.team import TeamSpec
-    from evolvent.envs.team.disrupt import Attack
-    from evolvent.learn.team.player import Act
     from evolvent.learn.team.practice import Practice
     from evolvent.learn.team.views import Views
     from evolvent.runs.team.run import TeamRun
@@ -66,13 +60,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.runs.team.run import open_team
 
     steps, device = config.block * config.envs * config.horizon, config.plan.device
-    with (
-        open_team(config, folder, live, resume=resume) as team,
-        closing(envs.load_team(config.env, config.envs, workers=config.plan.workers)) as its_env,
-    ):
+    its_env = envs.load_team(config.env, config.envs, workers=config.plan.workers)
+    with closing(its_env), open_team(config, folder, live, resume=resume) as team:
         check_one_agent(team.env.team, ("discrete", "continuous", "mixed"), config.env)
-        inner, radius = ball(its_env)
-        opponent = Opponent(inner, radius)
+        opponent = Opponent(*ball(its_env))
         mine, its = _side(config, team.env.team, team.device), _side(config, opponent.team, team.device)
         player = TeamPlayer(team.views, acting(mine["actors"]))
         team.arm(LearnedAttack(actors_attack(team.views, mine["actors"], mine["critic"]), its["actors"]))
@@ -82,7 +73,6 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
                 seed = seed_tree(config.seed, "adversary", update)
                 with practice(opponent, steps=steps, horizon=config.horizon, seed=seed, device=device) as enemy:
                     opponent.act = partial(player.act, greedy=False, generator=enemy.generator)
-                    enemy.keep(acting(its["actors"]))
                     for _ in enemy.updates():
                         learn(config, enemy, its)
             ledger, metrics = learn(config, team, mine)
@@ -90,7 +80,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
         return team.finish("atla")
 
 
-def learn(config: Config, team: TeamRun | Practice, side: dict[str, Any]) -> tuple[RolloutLedger, dict[str, float]]:
+def learn(config: Config, team: TeamRun | Practice, side: dict[str, Any]) -> tuple[Any, dict[str, float]]:
     """An update of one side: its ledger, and losses by name."""
     import torch
 
@@ -116,7 +106,7 @@ def learn(config: Config, team: TeamRun | Practice, side: dict[str, Any]) -> tup
     return ledger, losses
 
 
-def _side(config: Config, team: TeamSpec, device: torch.device) -> dict[str, Any]:
+def _side(config: Config, team: Any, device: Any) -> dict[str, Any]:
     """Networks and optimisers of one side."""
     import torch
 
@@ -131,19 +121,19 @@ def _side(config: Config, team: TeamSpec, device: torch.device) -> dict[str, Any
     return {"actors": actors, "critic": critic, "norm": ValueNorm(), "adam": adams[0], "critic_adam": adams[1]}
 
 
-def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+def _played(config: Config, views: Views) -> tuple[Any, dict[str, Any]]:
     actors = _side(config, views.team, views.device)["actors"]
     return acting(actors), {"actors": actors}
 
 
-def _attack(config: Config, views: Views) -> tuple[Attack, dict[str, Any]]:
+def _attack(config: Config, views: Views) -> tuple[Any, dict[str, Any]]:
     """The adversary that was learned with the policy; by the policy's gradient where that is asked for."""
     from evolvent.envs.team._opponent import team_of
     from evolvent.learn.team.attack import LearnedAttack, actors_attack
 
     mine, its = _side(config, views.team, views.device), _side(config, team_of(views.team), views.device)
-    attack = LearnedAttack(actors_attack(views, mine["actors"], mine["critic"]), its["actors"])
-    return attack, {"actors": mine["actors"], "critic": mine["critic"], "its_actors": its["actors"]}
+    parts = {"actors": mine["actors"], "critic": mine["critic"], "its_actors": its["actors"]}
+    return LearnedAttack(actors_attack(views, parts["actors"], parts["critic"]), its["actors"]), parts
 
 
 evaluate, policy = partial(evaluate_team, Config, _played, attack=_attack), partial(policy_of, Config, _played)
