@@ -101,7 +101,8 @@ def speed(steps: int, rounds: int = 5) -> dict[str, Any]:
     arms = {
         "undisturbed": "gymnasium:Hopper-v5",
         "observations and actions": "disrupt:[gymnasium:Hopper-v5],obs=gaussian:0.1,action=gaussian:0.1",
-        "all": "disrupt:[gymnasium:Hopper-v5],obs=gaussian:0.1,action=gaussian:0.1,reward=gaussian:0.1,dynamics=gear*0.9",
+        "all": "disrupt:[gymnasium:Hopper-v5],obs=gaussian:0.1,action=gaussian:0.1,reward=gaussian:0.1,"
+        "dynamics=gear*0.9",
     }
     rng, copies = np.random.default_rng(0), 8
     actions = rng.uniform(-1, 1, (steps, copies, 1, 3)).astype(np.float32)
