@@ -30,7 +30,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import numpy as np
 
 import evolvent
@@ -38,7 +37,7 @@ from evolvent import catalogue, envs
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.core.machine import provenance
-from evolvent.evaluate.live import Live
+from evolvent.evaluate.live import Live, interval
 
 OUT = Path(__file__).parent / "results" / "robust.json"
 PARTS = ("small", "large", "train", "speed")
@@ -48,6 +47,7 @@ GRIDS = {
     "small": ("obs=gaussian,uniform,adversary,adversary:policy,reward=gaussian", "0,0.05,0.1,0.15,0.2"),
     "large": ("action=gaussian,dynamics=mass:shift,gravity:shift,gear:shift,geometry:shift", "0,0.25,0.5,1,2"),
 }
+TITLES = {"small": "small disturbances", "large": "large ones"}
 ARMS: dict[str, tuple[str, str]] = {
     "undisturbed": ("ppo", ""),
     "reward noise": ("ppo", ",reward=gaussian:3,during=train"),
@@ -98,6 +98,8 @@ def train(arm: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
 
 def speed(steps: int, rounds: int = 5) -> dict[str, Any]:
     """Steps a CPU second of Hopper-v5: gymnasium's own loop, ours, and ours disturbed, in turns."""
+    import gymnasium
+
     arms = {
         "undisturbed": "gymnasium:Hopper-v5",
         "observations and actions": "disrupt:[gymnasium:Hopper-v5],obs=gaussian:0.1,action=gaussian:0.1",
@@ -144,6 +146,33 @@ def rows_of(part: str, given: argparse.Namespace) -> Iterator[tuple[dict[str, An
                 yield {**named, "arm": arm}, partial(train, arm, seed, given)
         else:
             yield named, partial(grid, part, seed, given)
+
+
+def table() -> list[str]:
+    """The result file as Markdown."""
+    result = json.loads(OUT.read_text("utf-8"))
+    lines = list[str]()
+    for row in (row for row in result["rows"] if row["part"] in GRIDS):
+        about = f"`{row['env'].removeprefix('gymnasium:')}`, PPO after {row['steps']:,} steps, seed {row['seed']}"
+        lines += [f"{about}: {TITLES[row['part']]}; {row['episodes']} attempts a cell", ""]
+        lines += [f"| strength | {' | '.join(f'{s:g}' for s in row['strengths'])} |"]
+        lines += ["|---" * (len(row["strengths"]) + 1) + "|"]
+        for one in row["rows"]:
+            cells = (interval(cell["iqm"], cell["ci95"], rate=False) for cell in one["cells"])
+            lines.append(f"| {one['source']}: {one['how'].replace(':', ' ')} | {' | '.join(cells)} |")
+        lines.append("")
+    if rows := [row for row in result["rows"] if row["part"] == "train"]:
+        lines += ["Learned under a disturbance and judged under each: mean return over attempts", ""]
+        lines += [f"| learned with | seed | {' | '.join(JUDGED)} |", "|---" * (len(JUDGED) + 2) + "|"]
+        for row in rows:
+            cells = (interval(one["mean"], one["ci95"], rate=False) for one in row["judged"].values())
+            lines.append(f"| {row['arm']} | {row['seed']} | {' | '.join(cells)} |")
+        lines.append("")
+    for row in (row for row in result["rows"] if row["part"] == "speed"):
+        shares = {name: one["of_gymnasium"] for name, one in row["arms"].items() if name != "gymnasium"}
+        told = ", ".join(f"{name} {np.median(s):.2f} [{min(s):.2f}, {max(s):.2f}]" for name, s in shares.items())
+        lines += [f"Steps a CPU second of Hopper-v5, of gymnasium's own loop: {told} (median and range of rounds).", ""]
+    return [*lines, f"`{'`, `'.join(result['commands'])}`, commit {result['provenance']['commit']['id'][:8]}."]
 
 
 def main() -> None:

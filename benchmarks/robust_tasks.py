@@ -1,20 +1,14 @@
-"""Which tasks can be disturbed how: the table in docs/robust.md.
-
-python benchmarks/robust_tasks.py
-"""
+"""Which tasks can be disturbed how: the table in docs/robust.md, which algo_pages.py writes there."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
 from evolvent import envs
 from evolvent.core.team import TeamEnv
 from evolvent.envs.runners.vector import Vector
 from evolvent.envs.team._mujoco_fields import fields_of
 
-PAGE = Path(__file__).parents[1] / "docs" / "robust.md"
-MARKS = ("<!-- tasks -->", "<!-- end of tasks -->")
 _ROBOTICS = "gymnasium:gymnasium_robotics:"
 TASKS: dict[str, tuple[str, ...]] = {
     "MuJoCo, one agent": tuple(
@@ -97,20 +91,4 @@ def table() -> list[str]:
     for family, specs in TASKS.items():
         lines += [f"**{family}**", "", "| task | agents | numbers seen | actions | dynamics |", "|---|---|---|---|---|"]
         lines += [*map(line, specs), ""]
-    return lines
-
-
-def written(page: str) -> list[str]:
-    """The lines of the table that stand in a page."""
-    return page[page.index(MARKS[0]) + len(MARKS[0]) : page.index(MARKS[1])].strip().split("\n")
-
-
-def main() -> None:
-    """Write the table into the page."""
-    page = PAGE.read_text("utf-8")
-    before, after = page[: page.index(MARKS[0])], page[page.index(MARKS[1]) :]
-    PAGE.write_text(f"{before}{MARKS[0]}\n\n{chr(10).join(table())}\n{after}", "utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    return lines[:-1]

@@ -1,4 +1,4 @@
-"""More than sixty tasks by name, each stepped under every source that it has; and the table that says which."""
+"""More than sixty tasks by name, each stepped under every source that it has."""
 
 import importlib
 import warnings
@@ -43,9 +43,3 @@ def test_every_task_steps_under_every_source_that_it_has(tasks):
         warnings.simplefilter("ignore")
         moving = [spec for spec in specs if "dynamics" in step(spec, tasks)]
     assert len(moving) >= 35
-
-
-def test_the_table_of_the_page_is_current(tasks):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        assert tasks.written(tasks.PAGE.read_text("utf-8")) == "\n".join(tasks.table()).strip().split("\n")
