@@ -1,12 +1,14 @@
 """What disturbances cost: a frozen policy by source and strength, learning under disturbance, and steps a second.
 
     nice python benchmarks/robust.py [--parts small large] [--env gymnasium:InvertedPendulum-v5] [--seeds 0 1 2]
+    nice python benchmarks/robust.py --parts small --system ddpg --env gymnasium:Pendulum-v1 --steps 10000
 
-``small`` and ``large``: PPO learns undisturbed; its greedy policy is played frozen, every source at every strength.
-``small`` are observations (Gaussian noise, and in a ball: uniform noise, an adversary by the critic's gradient, one by
-the policy's) and rewards, ``large`` actions and dynamics. ``train``: PPO learns undisturbed, with noise on its rewards,
-with noise on its observations, against an adversary of its own, and ATLA; each is played undisturbed, under noise, and
-under an adversary that knows its networks. ``speed``: steps a CPU second beside gymnasium's own loop.
+``small`` and ``large``: PPO (or DDPG, whose critic judges actions) learns undisturbed; its greedy policy is played
+frozen, every source at every strength. ``small`` are observations (Gaussian noise, and in a ball: uniform noise, an
+adversary by the critic's gradient, one by the policy's) and rewards, ``large`` actions and dynamics. ``train``: PPO
+learns undisturbed, with noise on its rewards, with noise on its observations, against an adversary of its own, and
+ATLA; each is played undisturbed, under noise, and under an adversary that knows its networks. ``speed``: steps a CPU
+second beside gymnasium's own loop.
 
 A row of the result file is written when it is done; rows that are there are not made again. Policies stand in --runs.
 """
@@ -48,6 +50,8 @@ GRIDS = {
     "large": ("action=gaussian,dynamics=mass:shift,gravity:shift,gear:shift,geometry:shift", "0,0.25,0.5,1,2"),
 }
 TITLES = {"small": "small disturbances", "large": "large ones"}
+DDPG = {"hidden": (64, 64), "batch": 128, "warmup": 1_000, "buffer": 100_000, "eval_every": 0}
+"""Settings that fit a pendulum; PPO has its defaults."""
 ARMS: dict[str, tuple[str, str]] = {
     "undisturbed": ("ppo", ""),
     "reward noise": ("ppo", ",reward=gaussian:3,during=train"),
@@ -63,7 +67,8 @@ def learned(system: str, spec: str, seed: int, given: argparse.Namespace) -> Run
     name = "".join(c if c.isalnum() else "-" for c in f"{system}-{spec}-{given.steps}-{seed}")
     folder = given.runs / name
     if not (folder / "summary.json").exists():
-        evolvent.run(system, env=spec, steps=given.steps, seed=seed, out=folder, quiet=True)
+        more = DDPG if system == "ddpg" else {}
+        evolvent.run(system, **more, env=spec, steps=given.steps, seed=seed, out=folder, quiet=True)
     return RunFolder.open(folder)
 
 
@@ -79,7 +84,7 @@ def grid(part: str, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """One row: the grid of a frozen policy."""
     sources, strengths = GRIDS[part]
     start = time.process_time()
-    folder = learned("ppo", given.env, seed, given)
+    folder = learned(given.system, given.env, seed, given)
     found = judged(folder, given.episodes, env=f"disrupt:[{given.env}],{sources}", strengths=strengths)
     return {"rows": found["rows"], "strengths": found["strengths"], "cpu_s": time.process_time() - start}
 
@@ -145,7 +150,7 @@ def rows_of(part: str, given: argparse.Namespace) -> Iterator[tuple[dict[str, An
             for arm in ARMS:
                 yield {**named, "arm": arm}, partial(train, arm, seed, given)
         else:
-            yield named, partial(grid, part, seed, given)
+            yield {**named, "system": given.system}, partial(grid, part, seed, given)
 
 
 def table() -> list[str]:
@@ -153,7 +158,8 @@ def table() -> list[str]:
     result = json.loads(OUT.read_text("utf-8"))
     lines = list[str]()
     for row in (row for row in result["rows"] if row["part"] in GRIDS):
-        about = f"`{row['env'].removeprefix('gymnasium:')}`, PPO after {row['steps']:,} steps, seed {row['seed']}"
+        about = f"`{row['env'].removeprefix('gymnasium:')}`, {row['system'].upper()} after {row['steps']:,} steps, "
+        about += f"seed {row['seed']}"
         lines += [f"{about}: {TITLES[row['part']]}; {row['episodes']} attempts a cell", ""]
         lines += [f"| strength | {' | '.join(f'{s:g}' for s in row['strengths'])} |"]
         lines += ["|---" * (len(row["strengths"]) + 1) + "|"]
@@ -181,6 +187,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", default=["small", "large"], choices=PARTS)
     parser.add_argument("--env", default="gymnasium:InvertedPendulum-v5")
     parser.add_argument("--steps", type=int, default=65_536)
+    parser.add_argument("--system", default="ppo", choices=["ppo", "ddpg"], help="of the parts small and large")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--episodes", type=int, default=32, help="attempts a cell")
     parser.add_argument("--speed-steps", type=int, default=500, help="of each of 8 copies")

@@ -112,6 +112,11 @@ def test_by_attempt_at_intervals_and_fixed():
     assert np.ptp(held[:6], axis=0).max() < 1e-4 and np.abs(held[5] - held[6]).min() > 1e-4
     seldom = np.abs(course(f"disrupt:[{HOPPER}],obs=gaussian:1,every=3")[0] - bare)[:, 0, 0].max(axis=1)
     assert [x > 1e-3 for x in seldom[:7]] == [True, False, False, True, False, False, True]
+    env = envs.load_team(f"disrupt:[{HOPPER}],dynamics=mass:fixed:0.5", 1)
+    masses = [
+        (env.reset(seed), env.env.env.env.solos[0]._solo.simulation.model.body_mass.copy())[1] for seed in (1, 2, 1)
+    ]
+    assert np.array_equal(masses[0], masses[2]) and not np.array_equal(masses[0], masses[1])
     fixed = (course(f"disrupt:[{HOPPER}],obs=fixed:1")[0] - bare)[:, :, 0]
     assert np.ptp(fixed, axis=0).max() < 1e-4 and not np.allclose(fixed[0, 0], fixed[0, 1])
 
@@ -169,7 +174,7 @@ def test_an_adversary_stays_in_its_ball_and_needs_a_policy():
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("[gymnasium:CartPole-v1],dynamics=mass*2", "no dynamics that(?s:.*)got: dynamics=mass(?s:.*)Hopper(?s:.*)do: "),
+        ("[gymnasium:CartPole-v1],dynamics=mass*2", "no dynamics that(?s:.*)got: dynamics=mass(?s:.*)Hopper(?s:.*)do"),
         ("[mpe:simple_spread],dynamics=mass*2", "no dynamics that could change"),
         ("[spread:n=3],dynamics=mass*2", "do: leave dynamics out"),
         (f"[{HOPPER}],dynamics=mas*2", "did you mean 'mass'"),

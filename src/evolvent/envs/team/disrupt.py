@@ -100,9 +100,9 @@ def make_team(
             raise BadInput("several ways to disturb one source", got=said[source], where=where, do=do)
     if during == ("train" if in_test else "test"):
         found = {}
-    changes = [one for one in found.pop("dynamics", []) if one.strength]
-    changed = partial(Changed, changes=changes, every=every if by == "step" else 0, where=where)
-    env = load_inner(variant, *[changed] * bool(changes))
+    named = found.pop("dynamics", [])
+    around = partial(changed, named=named, every=every if by == "step" else 0, where=where)
+    env = load_inner(variant, *[around] * bool(named))
     return Disrupted(env, {name: ones[0] for name, ones in found.items()}, by or "step", every)
 
 
@@ -243,31 +243,41 @@ class Disrupted:
         return np.concatenate([action[..., : -team.dims], numbers + x], axis=-1)
 
 
-class Changed:
-    """One copy whose dynamics change: before each attempt, and every ``every`` steps of it (0 = no more)."""
+def changed(solo: Solo, named: list[Disturbance], every: int, where: str) -> Solo:
+    """A copy whose dynamics change: before each attempt, and every ``every`` steps of it (0 = no more).
 
-    def __init__(self, solo: Solo, changes: list[Disturbance], every: int, where: str) -> None:
+    Raises:
+        BadInput: it has no such dynamics.
+    """
+    known = fields_of(solo)
+    for one in named:
+        if isinstance(solo, Changed):
+            raise BadInput("dynamics disturbed twice", where=where, do="name all in one place, with commas")
+        if not known:
+            got, expected = f"dynamics={one}", "a task of MuJoCo, e.g. gymnasium:Hopper-v5"
+            do = "disturb obs, action or reward"
+            raise BadInput("no dynamics that could change", got=got, expected=expected, where=where, do=do)
+        if one.field not in known:
+            expected = closest(one.field, known)
+            raise BadInput("no such field of the dynamics", got=one.field, expected=expected, where=where)
+    changes = [one for one in named if one.strength]
+    return Changed(solo, changes, every) if changes and isinstance(solo, Simulated) else solo
+
+
+class Changed:
+    """One copy with other dynamics; see ``changed``."""
+
+    def __init__(self, solo: Simulated, changes: list[Disturbance], every: int) -> None:
         self.team, self.gives, self.columns, self.attempt = solo.team, solo.gives, solo.columns, 0
         self._solo, self._changes, self._every = solo, changes, every
         self._age, self._fixed = 0, dict[str, np.ndarray]()
-        if isinstance(solo, Changed):
-            raise BadInput("dynamics disturbed twice", where=where, do="name all in one place, with commas")
-        known = fields_of(solo)
-        for one in changes:
-            if not known:
-                expected, do = "a task of MuJoCo, e.g. gymnasium:Hopper-v5", "disturb obs, action or reward"
-                got = f"dynamics={one}"
-                raise BadInput("no dynamics that could change", got=got, expected=expected, where=where, do=do)
-            if one.field not in known:
-                expected = closest(one.field, known)
-                raise BadInput("no such field of the dynamics", got=one.field, expected=expected, where=where)
-        assert isinstance(solo, Simulated)
         self._model = Model(solo.simulation, [one.field for one in changes])
 
     def reset(self, seed: int) -> Seen:
         """See ``Solo.reset``."""
         self._age, self._rng = 0, np.random.default_rng([seed, len(SOURCES)])
         if self.attempt == 0:
+            self._fixed = {}
             self._fixed = {one.field: self._x(one) for one in self._changes if one.mode == "fixed"}
         self._apply()
         seen = self._solo.reset(seed)
