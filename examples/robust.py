@@ -1,6 +1,6 @@
-"""A policy that balances a pole, under noise on its sensors and with a heavier pole. No page is written, no file read.
+"""A policy that balances a pole, under noise on its sensors and with a thicker pole. No page is written, no file read.
 
-    pip install -c constraints.txt -e '.[marl]' && python examples/robust.py [--steps 40000]
+pip install -c constraints.txt -e '.[marl]' && python examples/robust.py [--steps 40000]
 """
 
 import argparse
@@ -19,7 +19,7 @@ WORLDS = {
     "undisturbed": TASK,
     "sensors: noise of .1": f"disrupt:[{TASK}],obs=gaussian:0.1",
     "rewards: noise of 1": f"disrupt:[{TASK}],reward=gaussian:1",
-    "world: 4 times the mass": f"disrupt:[{TASK}],dynamics=mass*4",
+    "world: thicker bodies": f"disrupt:[{TASK}],dynamics=geometry*1.5",
 }
 
 

@@ -27,7 +27,7 @@ from evolvent.evaluate.live import Live
 from evolvent.runs.team.actors import acting
 from evolvent.runs.team.config import OneAgentPPO
 from evolvent.runs.team.frozen import evaluate_team, policy_of
-from evolvent.runs.team.one import check_one_agent
+from evolvent.runs.team.one import check_one_agent, networks_of
 
 if TYPE_CHECKING:
     from evolvent.learn.team.practice import Practice
@@ -64,7 +64,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     with closing(its_env), open_team(config, folder, live, resume=resume) as team:
         check_one_agent(team.env.team, ("discrete", "continuous", "mixed"), config.env)
         opponent = Opponent(*ball(its_env))
-        mine, its = _side(config, team.env.team, team.device), _side(config, opponent.team, team.device)
+        mine, its = networks_of(config, team.env.team, team.device), networks_of(config, opponent.team, team.device)
         player = TeamPlayer(team.views, acting(mine["actors"]))
         team.arm(LearnedAttack(actors_attack(team.views, mine["actors"], mine["critic"]), its["actors"]))
         team.keep(acting(mine["actors"]), **mine, **{f"its_{name}": part for name, part in its.items()})
@@ -106,23 +106,8 @@ def learn(config: Config, team: TeamRun | Practice, side: dict[str, Any]) -> tup
     return ledger, losses
 
 
-def _side(config: Config, team: Any, device: Any) -> dict[str, Any]:
-    """Networks and optimisers of one side."""
-    import torch
-
-    from evolvent.learn.team.value_norm import ValueNorm
-    from evolvent.models.team.actors import Actors, Critic
-
-    actors = Actors(team, team.obs_dim, hidden=config.hidden).to(device)
-    critic = Critic(team.obs_dim, hidden=config.hidden).to(device)
-    adams = [
-        torch.optim.Adam(one, lr=config.lr, eps=1e-5, fused=True) for one in (actors.groups(), critic.parameters())
-    ]
-    return {"actors": actors, "critic": critic, "norm": ValueNorm(), "adam": adams[0], "critic_adam": adams[1]}
-
-
 def _played(config: Config, views: Views) -> tuple[Any, dict[str, Any]]:
-    actors = _side(config, views.team, views.device)["actors"]
+    actors = networks_of(config, views.team, views.device)["actors"]
     return acting(actors), {"actors": actors}
 
 
@@ -131,7 +116,7 @@ def _attack(config: Config, views: Views) -> tuple[Any, dict[str, Any]]:
     from evolvent.envs.team._opponent import team_of
     from evolvent.learn.team.attack import LearnedAttack, actors_attack
 
-    mine, its = _side(config, views.team, views.device), _side(config, team_of(views.team), views.device)
+    mine, its = networks_of(config, views.team, views.device), networks_of(config, team_of(views.team), views.device)
     parts = {"actors": mine["actors"], "critic": mine["critic"], "its_actors": its["actors"]}
     return LearnedAttack(actors_attack(views, parts["actors"], parts["critic"]), its["actors"]), parts
 

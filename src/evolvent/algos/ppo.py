@@ -30,14 +30,13 @@ from evolvent.evaluate.live import Live
 from evolvent.runs.team.actors import acting
 from evolvent.runs.team.config import OneAgentPPO
 from evolvent.runs.team.frozen import evaluate_team, policy_of
-from evolvent.runs.team.one import check_one_agent, trained
+from evolvent.runs.team.one import check_one_agent, networks_of, trained
 
 if TYPE_CHECKING:
     from evolvent.envs.team.disrupt import Attack
     from evolvent.learn.team.player import Act
     from evolvent.learn.team.practice import Practice
     from evolvent.learn.team.views import Views
-    from evolvent.models.team.actors import Actors
     from evolvent.runs.team.run import TeamRun
 
 PAPER = "arXiv 1707.06347"
@@ -70,16 +69,12 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
     from evolvent.learn.team.attack import actors_attack
     from evolvent.learn.team.critic import fit_critic, scaled_targets
     from evolvent.learn.team.ppo import improve_together
-    from evolvent.learn.team.value_norm import ValueNorm
-    from evolvent.models.team.actors import Critic
 
     check_one_agent(team.env.team, ("discrete", "continuous", "mixed"), config.env)
-    actors, norm = make_actor(config, team.views), ValueNorm()
-    critic = Critic(team.env.team.obs_dim, hidden=config.hidden).to(team.device)
+    parts = networks_of(config, team.env.team, team.device)
+    actors, critic, norm, adam, critic_adam = parts.values()
     team.arm(actors_attack(team.views, actors, critic))
-    adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
-    critic_adam = torch.optim.Adam(critic.parameters(), lr=config.lr, eps=1e-5, fused=True)
-    team.keep(acting(actors), actors=actors, critic=critic, norm=norm, adam=adam, critic_adam=critic_adam)
+    team.keep(acting(actors), **parts)
     for _ in team.updates():
         view = team.view
         for _ in range(config.horizon):
@@ -100,25 +95,18 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
         team.log(ledger, **metrics)
 
 
-def make_actor(config: Config, views: Views) -> Actors:
-    """The policy's network: a team of one."""
-    from evolvent.models.team.actors import Actors
-
-    return Actors(views.team, views.team.obs_dim, hidden=config.hidden).to(views.device)
-
-
 def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
-    actors = make_actor(config, views)
+    actors = networks_of(config, views.team, views.device)["actors"]
     return acting(actors), {"actors": actors}
 
 
 def _attack(config: Config, views: Views) -> tuple[Attack, dict[str, Any]]:
     """For an adversary that knows the networks."""
     from evolvent.learn.team.attack import actors_attack
-    from evolvent.models.team.actors import Critic
 
-    actors, critic = make_actor(config, views), Critic(views.team.obs_dim, hidden=config.hidden).to(views.device)
-    return actors_attack(views, actors, critic), {"actors": actors, "critic": critic}
+    nets = networks_of(config, views.team, views.device)
+    parts = {"actors": nets["actors"], "critic": nets["critic"]}
+    return actors_attack(views, **parts), parts
 
 
 evaluate = partial(evaluate_team, Config, _played, attack=_attack)

@@ -10,6 +10,7 @@ import pytest
 from evolvent import envs
 from evolvent.core.errors import BadInput
 from evolvent.envs.team import disrupt
+from evolvent.testing.team_env import check_team_env
 
 HOPPER = "gymnasium:Hopper-v5,max_episode_steps=6"
 SEVERAL = [HOPPER, "gymnasium:CartPole-v1", "spread:n=3,limit=5", "mpe:simple_spread", "mamujoco:HalfCheetah-2x3"]
@@ -143,6 +144,19 @@ def test_choices_are_replaced_with_that_probability():
     env.step(np.zeros((400, env.team.n_agents), int))
     n = env.team.choices
     assert (taken[0] != 0).mean() == pytest.approx(0.5 * (n - 1) / n, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "disrupt:[spread:n=3,limit=5],obs=gaussian:0.1,reward=uniform:1,action=gaussian:0.1",
+        f"disrupt:[{HOPPER}],obs=uniform:0.1,dynamics=mass:fixed:0.3,gear:schedule:0.3",
+        "disrupt:[lbf],obs=gaussian:0.1,action=uniform:0.3,every=2",
+        "disrupt:[mpe:simple_tag],obs=gaussian:0.1,action=uniform:0.3,by=episode",
+    ],
+)
+def test_a_disturbed_environment_keeps_what_team_environments_promise(spec):
+    check_team_env(lambda n: envs.load_team(spec, n))
 
 
 class Beyond:

@@ -138,7 +138,6 @@ class Disrupted:
 
     def __init__(self, env: TeamEnv, found: dict[str, Disturbance], by: str, every: int) -> None:
         self.env, self.name, self.n_envs = env, f"disrupt:[{env.name}]", env.n_envs
-        self.team = dataclasses.replace(env.team, parts=()) if "reward" in found else env.team
         self.attack: Attack | None = None
         self._by, self._every = by, every
         for source, one in found.items():
@@ -146,6 +145,8 @@ class Disrupted:
                 expected = "uniform:P, each choice replaced by another draw with probability P"
                 raise BadInput("choices cannot be disturbed so", got=str(one), expected=expected, where=self.name)
         self.found = {source: one for source, one in found.items() if one.strength}
+        # the parts of a reward are not those of a disturbed one
+        self.team = dataclasses.replace(env.team, parts=()) if "reward" in self.found else env.team
         B, A = env.n_envs, env.team.n_agents
         sizes = {"obs": (B, A, env.team.obs_dim), "reward": (B, A), "action": (B, A, env.team.dims or 1)}
         self._sizes = {source: sizes[source] for source in self.found}
@@ -159,8 +160,8 @@ class Disrupted:
         self._rng = {source: np.random.default_rng([seed, SOURCES.index(source)]) for source in self.found}
         self._age_B, self._attempt_B = np.zeros(self.n_envs, int), np.zeros(self.n_envs, int)
         self._held = {source: self._draw(source) for source in self.found}
-        self._frame = self.env.reset(seed)
-        return self._shown(self._frame)
+        self._frame = frame = self.env.reset(seed)
+        return self._shown(dataclasses.replace(frame, part_BAR=None) if "reward" in self.found else frame)
 
     def step(self, action: np.ndarray) -> Frame:
         """See ``TeamEnv.step``."""

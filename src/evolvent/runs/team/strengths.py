@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from evolvent import envs
@@ -96,13 +97,11 @@ def _numbers(said: str) -> list[float]:
 
 def _applying(variant: str, live: Live) -> dict[str, str]:
     """All sources that an environment can have, with the usual noise."""
-    from evolvent.runs.team.frozen import team_of
-
     modes = dict(_NOISE)
-    if not team_of(variant).dims:
-        modes["action"] = "uniform"
+    with closing(envs.load_team(variant, 1)) as env:
+        modes["action"] = "gaussian" if env.team.dims else "uniform"
     try:
-        team_of(f"disrupt:[{variant}],dynamics=mass:gaussian:0.1")
+        envs.load_team(f"disrupt:[{variant}],dynamics=mass:gaussian:0", 1).close()
     except BadInput as error:
         live.note(f"dynamics are left out: {error.what}")
         del modes["dynamics"]
