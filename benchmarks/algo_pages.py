@@ -1,5 +1,5 @@
 """The generated parts of docs/algos, the index and each algorithm's rows of the result files, and of
-docs/search.md and docs/functions.md.
+docs/search.md, docs/functions.md and docs/robust.md.
 
     python benchmarks/algo_pages.py
 
@@ -20,6 +20,8 @@ import p3
 import parl_mt
 import psro
 import recorded
+import robust
+import robust_tasks
 import shapley_flow
 import single
 import tables
@@ -60,6 +62,7 @@ ELSEWHERE = {
     "fsp": "beside [PSRO](psro.md#results)",
     "self_play": "beside [PSRO](psro.md#results)",
     "dt": "where luck decides, beside [DoC](doc.md#results)",
+    "atla": "[beside `ppo` under disturbance](../robust.md#what-was-measured)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
 """Systems without rows of their own, and where they, or their parts, were measured."""
@@ -77,12 +80,12 @@ MEASURED = {
 }
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
-SEARCH, FUNCTIONS = PAGES.parent / "search.md", PAGES.parent / "functions.md"
+SEARCH, FUNCTIONS, ROBUST = (PAGES.parent / f"{name}.md" for name in ("search", "functions", "robust"))
 
 
 def main() -> None:
     """Write the parts into the pages."""
-    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS]:
+    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS, ROBUST]:
         page.write_text(filled(page.read_text("utf-8"), parts_of(page.stem)), "utf-8")
 
 
@@ -94,6 +97,8 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"searches": searches()}
     if stem == FUNCTIONS.stem:
         return {"tau2": "\n".join(tau2_replay.table()), "frozen": "\n".join(bfcl_frozen.table())}
+    if stem == ROBUST.stem:
+        return {"tasks": "\n".join(robust_tasks.table()), "results": "\n".join(robust.table())}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
     if stem in MEASURED:

@@ -16,10 +16,10 @@ from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study and a
-# team (below)
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study, a team
+# and a robot (below)
 OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth", "team_over_mcp")
-OTHERS += ("recorded_data",)
+OTHERS += ("recorded_data", "robust")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 
@@ -145,3 +145,12 @@ def test_a_team_of_which_one_member_is_a_tool():
     assert right == "right: 5 of 5" and ran == "ran: [('planner', 'planner'), ('calculator', 'mcp')]"
     first, second = map(int, planner.removeprefix("planner: ").split(" + "))
     assert calculator == f"calculator: {first + second}"
+
+
+def test_a_policy_is_played_in_disturbed_worlds():
+    pytest.importorskip("mujoco")
+    command = [sys.executable, str(EXAMPLES / "robust.py"), "--steps", "2048", "--episodes", "2"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = dict(re.findall(r"^(.+?)\s+return\s+([\d.]+) in", done.stdout, flags=re.MULTILINE))
+    assert len(found) == 4 and found["rewards: noise of 1"] == found["undisturbed"]

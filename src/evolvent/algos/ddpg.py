@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
+    from evolvent.envs.team.disrupt import Attack
+    from evolvent.learn.team.batch import View
     from evolvent.learn.team.player import Act
     from evolvent.learn.team.practice import Practice
     from evolvent.learn.team.replay import Transitions
@@ -104,6 +106,7 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
     ]
     replay = Replay(team.views, config.buffer, copies, n_step=config.n_step, gamma=config.gamma)
     parts = {"actors": nets.actor, "critics": nets.critics, "old_actor": old.actor, "old_critics": old.critics}
+    team.arm(attack_of(team.views, nets))
     team.keep(acting(nets.actor, config.noise), **parts, adam=adams[0], critic_adam=adams[1], replay=replay)
     for update in team.updates():
         if team.restarted:
@@ -235,5 +238,22 @@ def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
     return acting(nets.actor, config.noise), {"actors": nets.actor}
 
 
-evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+def _attack(config: Config, views: Views) -> tuple[Attack, dict[str, Any]]:
+    """For an adversary that knows the networks."""
+    nets = make_networks(config, views)
+    return attack_of(views, nets), {"actors": nets.actor, "critics": nets.critics}
+
+
+def attack_of(views: Views, nets: Networks) -> Attack:
+    """An adversary by the gradients of actor and critic."""
+    from evolvent.learn.team.attack import GradientAttack
+
+    def worth(view: View, action: Tensor) -> Tensor:
+        return nets.values(view.obs, action)[0]
+
+    return GradientAttack(views, lambda view: nets.act(view.obs), worth=worth)
+
+
+evaluate = partial(evaluate_team, Config, _played, attack=_attack)
+policy = partial(policy_of, Config, _played)
 train = partial(trained, loop)

@@ -27,17 +27,16 @@ from typing import TYPE_CHECKING, Any
 from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
-from evolvent.learn.team.config import PPO
 from evolvent.runs.team.actors import acting
-from evolvent.runs.team.config import EnvConfig
+from evolvent.runs.team.config import OneAgentPPO
 from evolvent.runs.team.frozen import evaluate_team, policy_of
-from evolvent.runs.team.one import check_one_agent, trained
+from evolvent.runs.team.one import check_one_agent, networks_of, trained
 
 if TYPE_CHECKING:
+    from evolvent.envs.team.disrupt import Attack
     from evolvent.learn.team.player import Act
     from evolvent.learn.team.practice import Practice
     from evolvent.learn.team.views import Views
-    from evolvent.models.team.actors import Actors
     from evolvent.runs.team.run import TeamRun
 
 PAPER = "arXiv 1707.06347"
@@ -46,33 +45,11 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(PPO, EnvConfig):
+class Config(OneAgentPPO):
     """Settings of PPO."""
 
     env: str = "gymnasium:CartPole-v1"
     """Environment of one agent with its options, e.g. gymnasium:Hopper-v5; or yours, file.py[:NAME]."""
-    steps: int = 200_000
-    """Total environment steps over all copies. Only whole updates are run."""
-    envs: int = 8
-    """Copies of the environment that are stepped in parallel."""
-    horizon: int = 256
-    """Rollout length T: steps of each copy of the environment between two updates."""
-    gae_lambda: float = 0.95
-    """λ of GAE."""
-    hidden: tuple[int, ...] = (64, 64)
-    """Hidden layers of actor and critic, as their widths."""
-    epochs: int = 10
-    """Epochs over a rollout, of actor and critic."""
-    minibatches: int = 32
-    """Minibatches that a rollout is split into."""
-    lr: float = 3e-4
-    """Learning rate of actor and critic (Adam, eps 1e-5)."""
-    clip: float = 0.2
-    """Clip range of probability ratios (PPO's epsilon)."""
-    entropy: float = 0.0
-    """Coefficient of the entropy bonus; 0.01 is usual for choices."""
-    grad_clip: float = 0.5
-    """Gradient norm above which a gradient is scaled down."""
 
 
 def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) -> dict[str, Any]:
@@ -89,17 +66,15 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
     import torch
 
     from evolvent.learn.losses import normalised
+    from evolvent.learn.team.attack import actors_attack
     from evolvent.learn.team.critic import fit_critic, scaled_targets
     from evolvent.learn.team.ppo import improve_together
-    from evolvent.learn.team.value_norm import ValueNorm
-    from evolvent.models.team.actors import Critic
 
     check_one_agent(team.env.team, ("discrete", "continuous", "mixed"), config.env)
-    actors, norm = make_actor(config, team.views), ValueNorm()
-    critic = Critic(team.env.team.obs_dim, hidden=config.hidden).to(team.device)
-    adam = torch.optim.Adam(actors.groups(), lr=config.lr, eps=1e-5, fused=True)
-    critic_adam = torch.optim.Adam(critic.parameters(), lr=config.lr, eps=1e-5, fused=True)
-    team.keep(acting(actors), actors=actors, critic=critic, norm=norm, adam=adam, critic_adam=critic_adam)
+    parts = networks_of(config, team.env.team, team.device)
+    actors, critic, norm, adam, critic_adam = parts.values()
+    team.arm(actors_attack(team.views, actors, critic))
+    team.keep(acting(actors), **parts)
     for _ in team.updates():
         view = team.view
         for _ in range(config.horizon):
@@ -120,17 +95,20 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
         team.log(ledger, **metrics)
 
 
-def make_actor(config: Config, views: Views) -> Actors:
-    """The policy's network: a team of one."""
-    from evolvent.models.team.actors import Actors
-
-    return Actors(views.team, views.team.obs_dim, hidden=config.hidden).to(views.device)
-
-
 def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
-    actors = make_actor(config, views)
+    actors = networks_of(config, views.team, views.device)["actors"]
     return acting(actors), {"actors": actors}
 
 
-evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+def _attack(config: Config, views: Views) -> tuple[Attack, dict[str, Any]]:
+    """For an adversary that knows the networks."""
+    from evolvent.learn.team.attack import actors_attack
+
+    nets = networks_of(config, views.team, views.device)
+    parts = {"actors": nets["actors"], "critic": nets["critic"]}
+    return actors_attack(views, **parts), parts
+
+
+evaluate = partial(evaluate_team, Config, _played, attack=_attack)
+policy = partial(policy_of, Config, _played)
 train = partial(trained, loop)

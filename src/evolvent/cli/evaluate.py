@@ -15,6 +15,7 @@ from evolvent.core.errors import BadInput
 from evolvent.core.folder import RunFolder
 from evolvent.core.jsonfile import dump, write_atomic
 from evolvent.evaluate.live import Live
+from evolvent.evaluate.pages import strengths_page
 
 _MOST = 10_000
 """Attempts at a task, at most."""
@@ -26,6 +27,7 @@ def evaluate(
     episodes: int | None = None,
     env: str = "",
     attempts: int | None = None,
+    strengths: str = "",
     plain: bool = False,
 ) -> None:
     """Evaluate a run on held-out tasks, without learning from them.
@@ -38,6 +40,8 @@ def evaluate(
         env: teams and language models that learned: evaluate on another environment, e.g. spread:n=5 for a team
             trained with 3, program:humaneval for a model; the result is written to eval-ENV.json in the run folder.
         attempts: language models that learned: sampled attempts at each task (k), for avg@k and pass@k with intervals.
+        strengths: teams that learned: with --env "disrupt:[ENV]", what each source of disturbance costs at each of
+            these strengths, e.g. 0,0.05,0.1; a page is written beside the result.
         plain: plain text output even on a terminal.
     """
     opened = RunFolder.open(folder)
@@ -51,7 +55,8 @@ def evaluate(
         raise BadInput("nothing to play", got=episodes, expected="at least 1", where="--episodes")
     if attempts is not None and not 1 <= attempts <= _MOST:
         raise BadInput("no number of attempts", got=attempts, expected=f"1 to {_MOST:,}", where="--attempts")
-    options: dict[str, Any] = ({"env": env} if env else {}) | ({"attempts": attempts} if attempts else {})
+    given = {"env": env, "attempts": attempts, "strengths": strengths}
+    options: dict[str, Any] = {option: value for option, value in given.items() if value}
     taken = inspect.signature(played).parameters
     if env and "env" not in taken:
         raise BadInput("this algorithm is evaluated on its own environment", got=f"--env {env}", where=name)
@@ -63,6 +68,8 @@ def evaluate(
             where=name,
             do="of a frozen model: evolvent run no_memory --attempts K --temperature 0.8",
         )
+    if strengths and "strengths" not in taken:
+        raise BadInput("nothing here can be disturbed", got=name, expected="a team that learned", where="--strengths")
     with Live(plain=True if plain else None) as live, opened:
         with found.faults():
             result = played(opened, live, episodes, **options)
@@ -71,6 +78,8 @@ def evaluate(
             path = folder / f"eval{other and '-'}{other}.json"
             write_atomic(path, dump(result, indent=2) + "\n")
             live.note(f"result: {path}")
+            if strengths:
+                live.note(f"page: {strengths_page.write(result, path.with_suffix('.html'))}")
 
 
 def compare(folders: Annotated[tuple[Path, ...], Positional], *, html: Path | None = None, plain: bool = False) -> None:

@@ -124,6 +124,8 @@ class Frame:
         final_active_BA: as ``active_BA``: who was alive when the attempt was cut off.
         part_BAR: float32 ``[B, A, R]``, the parts of ``reward_BA`` in the order of ``TeamSpec.parts``; ``None`` where
             there are none.
+        undisturbed_BA: as ``reward_BA``, where that one was disturbed: what the step was worth, for every return that
+            is reported; ``None`` = ``reward_BA``.
         info: named columns ``[B]`` of attempts that ended, e.g. ``{"success": …}``, NaN where there is nothing to say.
     """
 
@@ -139,12 +141,18 @@ class Frame:
     final_available_BAN: np.ndarray | None = None
     final_active_BA: np.ndarray | None = None
     part_BAR: np.ndarray | None = None
+    undisturbed_BA: np.ndarray | None = None
     info: Mapping[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
 
     @property
     def done_B(self) -> np.ndarray:
         """Whether the attempt ended with this step, either way."""
         return self.terminated_B | self.truncated_B
+
+    @property
+    def worth_B(self) -> np.ndarray:
+        """What the step counts for in a return: the mean over agents of the reward, before it was disturbed."""
+        return (self.reward_BA if self.undisturbed_BA is None else self.undisturbed_BA).mean(axis=1)
 
 
 def parts_differ(part: np.ndarray, reward: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ import inspect
 import pkgutil
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -31,9 +31,12 @@ from evolvent.core.team import TeamEnv
 from evolvent.core.turns import GameEnv
 from evolvent.envs import own
 from evolvent.envs.checked import CheckedEnv
+from evolvent.envs.runners.solo import Solo, foreign
 
 TASKS, TEAM, GAME = "tasks", "team", "game"
 _HERE, _ROOMS = Path(__file__).parent, ("text", "team", "games")
+_GIVEN = ("self", "n_envs", "load_inner", "in_test")
+"""Parameters of makers that are no options."""
 _MAKERS = {"make": TASKS, "make_solo": TEAM, "make_team": TEAM, "make_game": GAME}
 
 
@@ -201,7 +204,15 @@ def is_own(spec: str) -> bool:
     return name == "pettingzoo" or name not in _makers()
 
 
-def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float = 0.0) -> TeamEnv:
+def load_team(
+    spec: str,
+    n_envs: int,
+    *,
+    workers: int | str = 0,
+    step_s: float = 0.0,
+    testing: bool = False,
+    around: tuple[Callable[[Solo], Solo], ...] = (),
+) -> TeamEnv:
     """Make ``n_envs`` copies of a team environment from ``"name:VARIANT,key=value,…"``.
 
     Args:
@@ -211,6 +222,8 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float =
             The numbers do not depend on it. Environments that compute all copies at once take 0 only.
         step_s: seconds that a step of all copies may take where the environment is one's own (``is_own``); 0 = for
             ever. What it can and cannot interrupt: ``runners.patience``.
+        testing: nobody learns here; what an environment around another does may depend on it.
+        around: put around every copy where it lives, the first innermost; can be pickled.
 
     Raises:
         BadInput: no such environment, variant or option; names the closest ones.
@@ -218,7 +231,6 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float =
         EnvError: it does not start.
     """
     from evolvent.envs.runners.checked import Checked
-    from evolvent.envs.runners.solo import foreign
     from evolvent.envs.runners.vector import vector
 
     where = f"load_team({spec!r})"
@@ -229,8 +241,15 @@ def load_team(spec: str, n_envs: int, *, workers: int | str = 0, step_s: float =
     if found.shape == "make_solo":
         # what is outside the package cannot be pickled by its name: each worker looks it up
         solo = functools.partial(_solo_of, spec) if found.outside else functools.partial(found.make, **given)
+        solo = functools.partial(_around, around, solo) if around else solo
         with foreign("the environment does not start", where, "check its options"):
             return Checked(vector(solo, n_envs, kind, count), spec, limit_s)
+    if "load_inner" in inspect.signature(found.make).parameters:  # one around another, which lives where it is told to
+        told = functools.partial(load_team, n_envs=n_envs, workers=workers, step_s=step_s, testing=testing)
+        given["load_inner"] = lambda spec, *mine: told(spec, around=(*mine, *around))
+        return Checked(found.make(in_test=testing, **given), spec, limit_s)
+    if around:
+        raise BadInput("copies computed together, which cannot be changed each", where=where, do="leave dynamics out")
     if kind != "here":
         raise BadInput(
             "this environment computes all copies at once, in one process",
@@ -298,6 +317,10 @@ def _solo_of(spec: str) -> Any:
         if not own.is_team(made) and not set(members(Env)) - set(dir(made)):
             raise _of_another(spec, TASKS, TEAM, where)
         return own.as_solo(made, found.outside)
+
+
+def _around(around: Iterable[Callable[[Solo], Solo]], make: Callable[[], Solo]) -> Solo:
+    return functools.reduce(lambda solo, one: one(solo), around, make())
 
 
 def _check_copies(n_envs: int, where: str) -> None:
@@ -378,14 +401,14 @@ def _options(make: ast.FunctionDef) -> str:
     for arg, default in zip(args, defaults, strict=True):
         if arg.arg == "variant":
             shown.append("VARIANT" if default is None else f"VARIANT={ast.unparse(default)}")
-        elif arg.arg != "n_envs":
+        elif arg.arg not in _GIVEN:
             shown.append(f"{arg.arg}={ast.unparse(default) if default else '…'}")
     shown += ["key=value"] if make.args.kwarg else []
     return ", ".join(shown)
 
 
 def _parse(options: str, make: Callable[..., Any], where: str) -> dict[str, Any]:
-    known = {name: one for name, one in inspect.signature(make).parameters.items() if name not in ("self", "n_envs")}
+    known = {name: one for name, one in inspect.signature(make).parameters.items() if name not in _GIVEN}
     hints = own.hints(make)
     types = {name: hints.get(name, _type_of(one.default)) for name, one in known.items() if one.kind not in own.REST}
     # what the rest may be is said by a union of types, as in `**options: int | str`

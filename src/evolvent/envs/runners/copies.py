@@ -16,7 +16,7 @@ import numpy as np
 
 from evolvent.core.errors import EnvError
 from evolvent.core.seeding import seed_tree
-from evolvent.envs.runners.solo import Seen, Solo, foreign, only_of
+from evolvent.envs.runners.solo import Numbered, Seen, Solo, foreign, only_of
 
 Columns = dict[str, np.ndarray]
 Layout = dict[str, tuple[tuple[int, ...], str]]
@@ -124,7 +124,9 @@ class Copies:
         self.at = self._first + b
         seed = seed_tree(self._seed, "copy", self.at, self._attempt[b]) & 0x7FFFFFFF  # numpy's old seeds end at 2**32
         with self._named("reset"):
-            self._show(b, _seen(self.solos[b].reset(seed)))
+            if isinstance(solo := self.solos[b], Numbered):
+                solo.attempt = self._attempt[b]
+            self._show(b, _seen(solo.reset(seed)))
 
     def _named(self, what: str) -> AbstractContextManager[None]:
         return foreign("an environment broke", f"copy {self.at}, {what}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -69,6 +69,13 @@ class Solo(Protocol):
     def close(self) -> None:
         """Release what it holds."""
         ...
+
+
+@runtime_checkable
+class Numbered(Protocol):
+    """A copy that is told before a reset which attempt begins, counted from 0 when all copies restart."""
+
+    attempt: int
 
 
 @contextlib.contextmanager

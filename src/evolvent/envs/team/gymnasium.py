@@ -80,6 +80,15 @@ class GymnasiumSolo:
         self.team = team_of((AGENT,), (self._row.width,), spaces, limit=env.spec.max_episode_steps or 0)
         self._native = native(self.team, spaces)
 
+    @property
+    def simulation(self) -> Any:
+        """The task below the wrappers of ``gymnasium.make``."""
+        return self._env.unwrapped
+
+    def look(self) -> np.ndarray:
+        """What its agent sees now, ``[1, D]``: after a change from outside, in tasks that look for themselves."""
+        return self._row.flat(self._env.unwrapped._get_obs())[None]
+
     def reset(self, seed: int) -> Seen:
         """See ``Solo.reset``."""
         return Seen(self._row.flat(self._env.reset(seed=seed)[0])[None])

@@ -113,6 +113,11 @@ class RobotSolo:
         self._own = self.team.dim_mask()
         self._state, self._command = np.zeros(size + 1), np.zeros(len(self._joints))
 
+    @property
+    def simulation(self) -> Any:
+        """The robot below the wrappers of ``gymnasium.make``."""
+        return self._robot.unwrapped
+
     def reset(self, seed: int) -> Seen:
         """See ``Solo.reset``."""
         return self._seen(self._robot.reset(seed=seed)[0], 0.0, fell=False, cut=False)

@@ -39,7 +39,7 @@ class Course:
         if self._remember:
             small = np.min_scalar_type(team.choices) if team.kind == "discrete" else np.float32
             self._taken.append(action.astype(small))
-        self._running += frame.reward_BA.mean(axis=1)
+        self._running += frame.worth_B
         done = frame.done_B
         if done.any():
             self._finished += self._running[done].tolist()

@@ -86,7 +86,7 @@ class TeamPlayer:
             frame = env.step(self.act(frame, greedy=greedy, generator=generator))
             for one in watch:
                 one(frame)
-            gained += frame.reward_BA.mean(axis=1)
+            gained += frame.worth_B
             length += 1
             for b in np.flatnonzero(frame.done_B):
                 if played[b] < each:

@@ -20,6 +20,7 @@ from torch import Tensor
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.seeding import seed_tree
 from evolvent.core.team import TeamEnv
+from evolvent.envs.team.disrupt import Attack, arm
 from evolvent.learn.team.batch import Batch, View
 from evolvent.learn.team.course import Course
 from evolvent.learn.team.player import Act, TeamPlayer
@@ -46,6 +47,10 @@ class Practice:
     def keep(self, act: Act, **parts: Any) -> None:
         """Say how the team acts; there are no checkpoints for ``parts``."""
         self._player = TeamPlayer(self.views, act)
+
+    def arm(self, attack: Attack) -> None:
+        """Say what an adversary in the environment does."""
+        arm(self.env, attack)
 
     @property
     def player(self) -> TeamPlayer:

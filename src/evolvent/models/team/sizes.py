@@ -23,11 +23,11 @@ TINY = 1e-12
 def sized(x: Tensor, plain: int = 0) -> Tensor:
     """``[..., D]`` as ``[..., D + 2]``: normalised over the last axis, then mean / r and log r, then what is plain.
 
-    So many of the last numbers (``plain``) have a fixed size already, as one-hot numbers do, and stay. No gradient
-    flows into the normalised numbers: they are observations.
+    So many of the last numbers (``plain``) have a fixed size already, as one-hot numbers do, and stay. Beside them no
+    gradient flows into the normalised numbers, which are observations; without them it does where an adversary asks.
     """
     raw, rest = (x, None) if plain == 0 else x.split([x.shape[-1] - plain, plain], dim=-1)
-    raw = raw.detach()
+    raw = raw if rest is None else raw.detach()
     pattern, mean, rstd = torch.native_layer_norm(raw, raw.shape[-1:], None, None, TINY)  # one pass over the numbers
     var = (rstd**-2 - TINY).clamp(min=0.0)
     square = var + mean * mean + TINY

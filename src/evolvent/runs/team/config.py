@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from evolvent.learn.team.config import Joint
+from evolvent.learn.team.config import PPO, Joint
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,34 @@ class EnvConfig:
     """Discount factor per step."""
     plan: Plan = Plan()
     """Workers, device, evaluations, checkpoints."""
+
+
+@dataclass(frozen=True)
+class OneAgentPPO(PPO, EnvConfig):
+    """Settings that are usual for PPO with one agent (stable-baselines3, CleanRL for numbers)."""
+
+    steps: int = 200_000
+    """Total environment steps over all copies. Only whole updates are run."""
+    envs: int = 8
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 256
+    """Rollout length T: steps of each copy of the environment between two updates."""
+    gae_lambda: float = 0.95
+    """λ of GAE."""
+    hidden: tuple[int, ...] = (64, 64)
+    """Hidden layers of actor and critic, as their widths."""
+    epochs: int = 10
+    """Epochs over a rollout, of actor and critic."""
+    minibatches: int = 32
+    """Minibatches that a rollout is split into."""
+    lr: float = 3e-4
+    """Learning rate of actor and critic (Adam, eps 1e-5)."""
+    clip: float = 0.2
+    """Clip range of probability ratios (PPO's epsilon)."""
+    entropy: float = 0.0
+    """Coefficient of the entropy bonus; 0.01 is usual for choices."""
+    grad_clip: float = 0.5
+    """Gradient norm above which a gradient is scaled down."""
 
 
 @dataclass(frozen=True)

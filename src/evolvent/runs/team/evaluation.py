@@ -14,6 +14,7 @@ from torch import Tensor
 from evolvent import envs
 from evolvent.core.seeding import seed_tree
 from evolvent.core.team import Frame, TeamSpec
+from evolvent.envs.team.disrupt import Attack, arm
 from evolvent.evaluate.live import Live
 from evolvent.formulas.statistics import stratified_bootstrap
 from evolvent.learn.team.batch import View
@@ -56,17 +57,19 @@ def play_copies(
     spec: str,
     live: Live,
     watch: Sequence[Callable[[Frame], None]] = (),
+    attack: Attack | None = None,
 ) -> dict[str, np.ndarray]:
     """Attempts in copies of an environment that are opened for them; as many as an evaluation has.
 
     ``how`` is greedy, sampled, or the name of a baseline, which seeds the actions; each of ``watch`` is called with
-    every frame.
+    every frame; ``attack`` is what an adversary in the environment does.
 
     Returns:
         Metrics of each episode; as ``TeamPlayer.play``.
     """
     plan = config.plan
-    with closing(envs.load_team(spec, min(plan.eval_episodes, 32), step_s=plan.step_s)) as env:
+    with closing(envs.load_team(spec, min(plan.eval_episodes, 32), step_s=plan.step_s, testing=True)) as env:
+        arm(env, attack)
         waiting = Waiting(live, attempts(plan.eval_episodes), env.team.limit)
         return player.play(
             env,

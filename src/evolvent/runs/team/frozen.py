@@ -16,15 +16,26 @@ from evolvent.evaluate.live import Live, interval
 from evolvent.runs.sources import pinned
 
 if TYPE_CHECKING:
+    from evolvent.envs.team.disrupt import Attack
     from evolvent.learn.team.player import Act, TeamPlayer
     from evolvent.learn.team.views import Views
 
     Build = Callable[[Any, Views], tuple[Act, Mapping[str, Any]]]
     """(configuration, views of the team) → how it acts, and the parts of the checkpoint that this needs, by name."""
+    Arms = Callable[[Any, Views], tuple[Attack, Mapping[str, Any]]]
+    """The same → an adversary, and the parts that this needs."""
 
 
 def evaluate_team(
-    kind: type[Any], build: Build, folder: RunFolder, live: Live, episodes: int | None = None, *, env: str = ""
+    kind: type[Any],
+    build: Build,
+    folder: RunFolder,
+    live: Live,
+    episodes: int | None = None,
+    *,
+    env: str = "",
+    strengths: str = "",
+    attack: Arms | None = None,
 ) -> dict[str, Any]:
     """Play the newest checkpoint frozen: greedily, with sampled actions, and the baselines beside it.
 
@@ -32,31 +43,42 @@ def evaluate_team(
     evaluations; ``build`` makes the networks. By default as many attempts as the run's own evaluations, in its own
     environment; ``env`` may be another, e.g. a larger team. Nothing in the folder changes.
 
+    With ``strengths``, numbers with commas, ``env`` is ``disrupt:[…]`` and every source that it disturbs is measured at
+    each of them (``runs.team.strengths``). ``attack`` makes the adversary that knows the networks, where the system
+    has one.
+
     Returns:
         The content of ``eval.json``.
 
     Raises:
-        BadInput: no checkpoint yet.
+        BadInput: no checkpoint yet, or strengths that cannot be measured.
         ModelError: the weights do not fit the team of ``env``.
     """
     from evolvent.learn.team.player import TeamPlayer
     from evolvent.runs.team.checks import check_settings
     from evolvent.runs.team.evaluation import BASELINES, baselines, play_copies, summarise
     from evolvent.runs.team.run import on_device
+    from evolvent.runs.team.strengths import cells, measured
 
     trained = from_json(kind, folder.config)
     count = trained.plan.eval_episodes if episodes is None else episodes
     plan = dataclasses.replace(trained.plan, eval_episodes=count)
     config = dataclasses.replace(trained, env=env or trained.env, plan=plan)
     check_settings(config)
-    spec = pinned(folder, config.env)
+    grid = cells(config.env, strengths, live) if strengths else []
+    spec = pinned(folder, grid[0].env if grid else config.env)
     with on_device(config):
         team = team_of(spec, plan.step_s)
         views, act, state = _restored(config, build, folder, team)
+        enemy = _armed(config, attack, folder, views) if attack else None
+        about = {"algo": folder.manifest()["algo"], "env": config.env, "trained_on": trained.env, "seed": config.seed}
+        about["update"] = state["update"]
+        if grid:
+            return about | measured(TeamPlayer(views, act), config, grid, live, enemy)
         live.status(f"playing {count} attempts of {config.env}, weights of update {state['update']}")
 
         def played_by(act: Act, how: str) -> dict[str, Any]:
-            return summarise(play_copies(TeamPlayer(views, act), how, config, spec, live))
+            return summarise(play_copies(TeamPlayer(views, act), how, config, spec, live, attack=enemy))
 
         beside = {how: played_by(baseline, how) for how, baseline in baselines(team).items()}
         played = {how: played_by(act, how) for how in ("greedy", "sampled")}
@@ -66,17 +88,7 @@ def evaluate_team(
         ["actions", "return [95 %]", "success", "length", "attempts"],
         rows,
     )
-    return {
-        "algo": folder.manifest()["algo"],
-        "env": config.env,
-        "trained_on": trained.env,
-        "seed": config.seed,
-        "update": state["update"],
-        "n": played["greedy"]["n"],
-        **played,
-        **beside,
-        "agents": list(team.agents),
-    }
+    return {**about, "n": played["greedy"]["n"], **played, **beside, "agents": list(team.agents)}
 
 
 def policy_of(kind: type[Any], build: Build, folder: RunFolder, *, env: str = "") -> TeamPlayer:
@@ -109,6 +121,15 @@ def _restored(config: Any, build: Build, folder: RunFolder, team: TeamSpec) -> t
     act, parts = build(config, views)
     parts = {**parts, **adopt(views, folder.path)}
     return views, act, load_parts(folder.path, parts, folder.manifest()["env"], config.env)
+
+
+def _armed(config: Any, attack: Arms, folder: RunFolder, views: Views) -> Attack:
+    """The adversary that knows the networks of the newest checkpoint."""
+    from evolvent.runs.team.weights import load_parts
+
+    enemy, parts = attack(config, views)
+    load_parts(folder.path, parts, folder.manifest()["env"], config.env)
+    return enemy
 
 
 def team_of(spec: str, step_s: float = 0.0) -> TeamSpec:

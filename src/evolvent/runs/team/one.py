@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evolvent.core.errors import BadInput
@@ -13,6 +14,7 @@ from evolvent.runs.team.checks import check_minibatches, check_settings
 if TYPE_CHECKING:
     from evolvent.learn.team.player import TeamPlayer
     from evolvent.learn.team.practice import Watch
+    from evolvent.runs.team.config import OneAgentPPO
 
 
 def trained(
@@ -35,6 +37,20 @@ def trained(
     with practice(env, seed=seed, watch=watch, **sizes) as team:
         loop(config, team)
         return team.player
+
+
+def networks_of(config: OneAgentPPO, team: TeamSpec, device: Any) -> dict[str, Any]:
+    """Actor and critic of PPO for a team of one, what normalises the targets, and the optimisers: parts by name."""
+    import torch
+
+    from evolvent.learn.team.value_norm import ValueNorm
+    from evolvent.models.team.actors import Actors, Critic
+
+    actors = Actors(team, team.obs_dim, hidden=config.hidden).to(device)
+    critic = Critic(team.obs_dim, hidden=config.hidden).to(device)
+    adam = partial(torch.optim.Adam, lr=config.lr, eps=1e-5, fused=True)
+    optimisers = {"adam": adam(actors.groups()), "critic_adam": adam(critic.parameters())}
+    return {"actors": actors, "critic": critic, "norm": ValueNorm(), **optimisers}
 
 
 def check_one_agent(team: TeamSpec, kinds: Collection[str], env: str, do: str = "") -> None:

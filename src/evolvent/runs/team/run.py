@@ -41,6 +41,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.core.seeding import seed_tree
 from evolvent.core.team import Frame, TeamEnv
+from evolvent.envs.team.disrupt import Attack, arm
 from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
@@ -96,6 +97,7 @@ class TeamRun:
         self._broken = False
         self._ledger: RolloutLedger | None = None
         self._player: TeamPlayer | None = None
+        self._attack: Attack | None = None
         torch.manual_seed(seed_tree(config.seed, "weights"))
 
     # ---------------------------------------------------------------------------------------------- the loop
@@ -127,6 +129,11 @@ class TeamRun:
             check_one_side(self.config, self.env.team.agents, rewards)
             self.folder.log(0, phase=how, **result)
         sizes.tell(self.live, normalised=bool(norms))
+
+    def arm(self, attack: Attack) -> None:
+        """Say what an adversary in the environment does, in training and evaluations; before ``keep``."""
+        self._attack = attack
+        arm(self.env, attack)
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do (``Shell.updates``); environments restart where a checkpoint was written."""
@@ -234,11 +241,12 @@ class TeamRun:
     def _play(
         self, player: TeamPlayer, how: str, watch: Sequence[Callable[[Frame], None]] = ()
     ) -> dict[str, np.ndarray]:
-        return play_copies(player, how, self.config, self._spec, self.live, watch)
+        return play_copies(player, how, self.config, self._spec, self.live, watch, self._attack)
 
     def _film(self, player: TeamPlayer, name: str) -> bool:
         """Draw an attempt, always from the same start; whether that was possible."""
-        env = envs.load_team(self._spec, 1, step_s=self.config.plan.step_s)
+        env = envs.load_team(self._spec, 1, step_s=self.config.plan.step_s, testing=True)
+        arm(env, self._attack)
         try:
             seed = seed_tree(self.config.seed, "film")
             frames = player.film(env, generator=generator_of(self.config, "film"), seed=seed)
