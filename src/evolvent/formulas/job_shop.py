@@ -129,11 +129,12 @@ def _work(shops: Shops) -> np.ndarray:
 
 
 RULES: dict[str, Rule] = {
-    "shortest time": lambda shops: -shops.upcoming(shops.duration_BJM),
-    "most work remaining": _work,
-    "most operations remaining": lambda shops: -shops.next_BJ,
-    "first in, first out": lambda shops: -shops.job_free_BJ,
+    "SPT": lambda shops: -shops.upcoming(shops.duration_BJM),
+    "MWKR": _work,
+    "MOPNR": lambda shops: -shops.next_BJ,
+    "FIFO": lambda shops: -shops.job_free_BJ,
 }
+"""Shortest processing time, most work remaining, most operations remaining, first in first out."""
 
 
 def dispatched(instance: Instance, rule: Rule, copies: int = 1) -> np.ndarray:

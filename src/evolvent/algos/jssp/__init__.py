@@ -47,6 +47,8 @@ STATUS = "tested"
 class Config(PPO, EnvConfig):
     """Settings of the dispatcher."""
 
+    one_size = False
+
     env: str = "jssp:train=6x6,test=ft06+la01+ta01"
     """What it plays (train: a size, or names) and is judged on at the end (test: names or files, joined by +)."""
     steps: int = 160_000

@@ -44,7 +44,7 @@ def draw(blocks: Sequence[Any], folder: Path) -> str:
 
 
 def _layout(block: Any) -> str:
-    if isinstance(block, b.Curve | b.Bars):
+    if isinstance(block, b.Curve | b.Bars | b.Spans):
         return "small" if isinstance(block, b.Curve) and block.small else "card"
     return ""
 
@@ -57,7 +57,7 @@ def _block(block: Any, folder: Path) -> str:
     return section(block.title, shown) if isinstance(block, _HEADED) and block.title else shown
 
 
-_HEADED = (b.Tiles, b.Text, b.Shares, b.Spans, b.Split, b.Table, b.Pair, b.Pictures, b.Notes, b.Credit)
+_HEADED = (b.Tiles, b.Text, b.Shares, b.Split, b.Table, b.Pair, b.Pictures, b.Notes, b.Credit)
 
 
 def _shown(block: Any, folder: Path) -> str:

@@ -10,7 +10,7 @@ from evolvent.core.errors import BadInput
 
 _AT_LEAST_ONE = """
     steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
-    critic_hidden critic_steps target_every backtracks buffer batch train_every n_step delay exploration
+    critic_hidden critic_steps target_every backtracks buffer batch train_every n_step delay exploration rounds
 """
 _SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau")
 _NOT_NEGATIVE = """

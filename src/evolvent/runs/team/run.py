@@ -126,7 +126,7 @@ class TeamRun:
             result = summarise(self._play(TeamPlayer(self.views, chance), how, watch))
             check_one_side(self.config, self.env.team.agents, rewards)
             self.folder.log(0, phase=how, **result)
-        sizes.tell(self.live, normalised=bool(norms))
+        sizes.tell(self.live, normalised=bool(norms) or not self.config.one_size)
 
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do (``Shell.updates``); environments restart where a checkpoint was written."""
