@@ -13,6 +13,7 @@ import agent_scaling
 import bfcl_frozen
 import hammer
 import holos
+import jssp
 import language_tables
 import p3
 import parl_mt
@@ -61,6 +62,7 @@ MEASURED = {
     "agent_scaling": agent_scaling,
     "hammer": hammer,
     "holos": holos,
+    "jssp": jssp,
     "p3": p3,
     "parl_mt": parl_mt,
     "psro": psro,
