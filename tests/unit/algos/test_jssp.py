@@ -7,7 +7,7 @@ import torch
 from evolvent import envs
 from evolvent.algos import jssp
 from evolvent.algos.jssp.graph_net import ShopNet
-from evolvent.algos.jssp.judged import CP_SAT, LEARNED, RANDOM, dispatch, gantt, mean_gap, solved
+from evolvent.algos.jssp.judged import CP_SAT, DRAWN, LEARNED, RANDOM, dispatch, gantt, mean_gap, solved
 from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
 from evolvent.envs.team.jssp import FEATURES
@@ -70,8 +70,8 @@ def test_weights_fit_every_size():
     large.load_state_dict(small.state_dict())
     action, _ = large.act(shops("7x5"), greedy=True)
     assert action.shape == (3, 1)
-    start = dispatch(lambda views: jssp.make_actors(config, views), large, SHOP)
-    assert makespan(SHOP, start) >= 8
+    starts = dispatch(lambda views: jssp.make_actors(config, views), large, SHOP, 5)
+    assert len(starts) == 5 and all(makespan(SHOP, one) >= 8 for one in starts)
 
 
 def test_cp_sat_finds_the_optimum():
@@ -98,7 +98,7 @@ def test_a_run_judges_itself_on_other_problems(tmp_path):
     config = jssp.Config(env=f"jssp:train=3x3,test={file}", steps=64, envs=4, horizon=8, width=8, minibatches=2)
     with begin(tmp_path / "run", "jssp", config) as folder, Live(plain=True) as live:
         summary = jssp.run(config, folder, live)
-    assert set(summary["tests"]["two"]) - {CP_SAT} == {LEARNED, *RULES, RANDOM, "seconds", "bounds"}
+    assert set(summary["tests"]["two"]) - {CP_SAT} == {LEARNED, DRAWN, *RULES, RANDOM, "seconds", "bounds"}
     assert summary["gaps"] == {}  # nothing is known of this file
     page = blocks.read(folder.path / "tests")
     assert page is not None and len(page.of(blocks.Spans)) == 2
