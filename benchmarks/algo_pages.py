@@ -14,6 +14,7 @@ import bfcl_frozen
 import doc
 import hammer
 import holos
+import jssp
 import language_tables
 import madt
 import p3
@@ -72,6 +73,7 @@ MEASURED = {
     "hammer": hammer,
     "holos": holos,
     "madt": madt,
+    "jssp": jssp,
     "p3": p3,
     "parl_mt": parl_mt,
     "psro": psro,

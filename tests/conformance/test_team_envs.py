@@ -23,6 +23,7 @@ BUILT_IN = {
     "bandit": {"random_start": False},
     "matrix:climbing": {"random_start": False},
     "matrix:penalty,k=-10,ids=true": {"random_start": False},
+    "jssp:train=3x2": {},
     "spread": {},
     "spread:n=5,discrete=true": {},
     "spread:n=1,near=2,limit=7": {},

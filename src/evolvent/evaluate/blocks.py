@@ -127,6 +127,16 @@ class Shares:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """What happens when: a row a name, its spans as start, end, colour and label; the axis ends at ``last``."""
+
+    title: str
+    rows: tuple[tuple[str, tuple[tuple[float, float, int, str], ...]], ...]
+    x_label: str
+    last: float
+
+
+@dataclass(frozen=True)
 class Split:
     """How a whole is divided, as one bar."""
 
@@ -342,6 +352,7 @@ Block = (
     | Text
     | Curve
     | Shares
+    | Spans
     | Split
     | Bars
     | Table
@@ -426,11 +437,8 @@ def loads(text: str) -> Page | None:
     """The page that ``dumps`` gave, as ``read`` reads it."""
     try:
         content = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
-        return None
-    try:
+        if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
+            return None
         blocks = content.pop("blocks", [])
         page = from_json(Page, {**content, "blocks": []}, FILE)
     except _DAMAGED:

@@ -32,6 +32,7 @@ HERE = [  # run below, in order, in one namespace a page
     "docs/reward.md",
     "docs/run-folder.md",
     "docs/sandbox.md",
+    "docs/scheduling.md",
     "docs/text-worlds.md",
     "docs/tools.md",
     "docs/worth.md",

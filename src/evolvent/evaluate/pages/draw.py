@@ -16,7 +16,7 @@ from evolvent.evaluate.live import interval
 from evolvent.evaluate.pages import credit_book, credit_page
 from evolvent.evaluate.pages.page import cards, fold, scroll, section, table, text, tiles
 from evolvent.evaluate.pages.png import bright
-from evolvent.evaluate.pages.svg import HEIGHT, SMALL, WIDTH, bars, curves, shares, step_ticks
+from evolvent.evaluate.pages.svg import HEIGHT, SMALL, WIDTH, bars, curves, shares, spans, step_ticks
 from evolvent.evaluate.pages.tree import tree
 
 _PICTURE_MAX = 16_000_000
@@ -44,7 +44,7 @@ def draw(blocks: Sequence[Any], folder: Path) -> str:
 
 
 def _layout(block: Any) -> str:
-    if isinstance(block, b.Curve | b.Bars):
+    if isinstance(block, b.Curve | b.Bars | b.Spans):
         return "small" if isinstance(block, b.Curve) and block.small else "card"
     return ""
 
@@ -203,6 +203,10 @@ def _shares(block: b.Shares) -> str:
     return shares(block.rows, ticks=ticks, x_label=block.x_label)
 
 
+def _spans(block: b.Spans) -> str:
+    return spans(block.rows, ticks=step_ticks(block.last), last=block.last, x_label=block.x_label)
+
+
 def _split(block: b.Split) -> str:
     whole = sum(block.parts.values())
     if whole <= 0:
@@ -258,6 +262,7 @@ _DRAWN: dict[type[Any], Callable[[Any], str]] = {
     b.Text: _text,
     b.Curve: _curve,
     b.Shares: _shares,
+    b.Spans: _spans,
     b.Split: _split,
     b.Table: _table,
     b.Pair: _pair,

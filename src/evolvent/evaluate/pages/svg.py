@@ -138,6 +138,39 @@ def shares(rows: Sequence[tuple[str, Sequence[float]]], *, ticks: Sequence[tuple
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
 
 
+def spans(
+    rows: Sequence[tuple[str, Sequence[tuple[float, float, int, str]]]],
+    *,
+    ticks: Sequence[tuple[float, str]],
+    last: float,
+    x_label: str,
+) -> str:
+    """Spans in rows over one axis from 0 to ``last`` (a Gantt chart): start, end, colour, label where there is room."""
+    left, step = 42, 18
+    width, height = WIDTH, step * len(rows) + _TOP + _BOTTOM
+    edges = float(left), float(width - _RIGHT)
+
+    def px(x: float) -> float:
+        return left + x / (last or 1.0) * (edges[1] - left)
+
+    parts: list[str] = []
+    for r, (name, row) in enumerate(rows):
+        y = _TOP + step * r
+        parts.append(f'<text class="tick" x="{left - 7}" y="{y + 13}" text-anchor="end">{text(name)}</text>')
+        for start, end, style, said in row:
+            x, wide = px(start), px(end) - px(start)
+            box = f'x="{x:.1f}" y="{y}" width="{max(wide - 0.8, 0.4):.1f}" height="{step - 2}"'
+            parts.append(
+                f'<rect class="cell s{style}" {box}><title>{text(f"{said}: {start:g}–{end:g}")}</title></rect>'
+            )
+            if wide > 4 + 7 * len(said):
+                at = f'x="{x + wide / 2:.1f}" y="{y + 12}" text-anchor="middle"'
+                parts.append(f'<text class="inside" {at}>{text(said)}</text>')
+    parts.append(_axis_x(ticks, px, x_label, edges, height))
+    label = text(f"{len(rows)} rows by {x_label}, until {last:g}")
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">{"".join(parts)}</svg>'
+
+
 def _scale(values: Sequence[float | None], rates: bool, *, zero: bool = False) -> tuple[float, float, list[float]]:
     """Both ends of an axis that holds what is known of the values, and its marks."""
     if rates:

@@ -15,6 +15,8 @@ the module breaks the views; this is noticed at the next use, and the stacks are
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -163,9 +165,9 @@ class JointQ(nn.Module):
 class Member(nn.Module):
     """One actor: its network and, where there are numbers, the scale of their noise."""
 
-    def __init__(self, inputs: int, head: ActionHead, hidden: tuple[int, ...], *, sized: bool) -> None:
+    def __init__(self, net: nn.Module, head: ActionHead) -> None:
         super().__init__()
-        self.net = Perceptron(inputs, head.width, hidden, gain=0.01, sized=sized)
+        self.net = net
         if head.dims:
             self.scale = nn.Parameter(torch.ones(head.dims))
 
@@ -178,7 +180,8 @@ class Member(nn.Module):
 class Actors(nn.Module):
     """A actors with their own parameters, or one that all share (``shared``).
 
-    They see D = ``obs_dim`` numbers each and, with ``ids``, their own one-hot number behind them.
+    They see D = ``obs_dim`` numbers each and, with ``ids``, their own one-hot number behind them. ``network`` takes the
+    numbers that go in and out to another network than a perceptron, for one actor alone or one that all share.
     """
 
     def __init__(
@@ -189,12 +192,14 @@ class Actors(nn.Module):
         hidden: tuple[int, ...] = (128, 128),
         shared: bool = False,
         ids: bool = False,
+        network: Callable[[int, int], nn.Module] | None = None,
     ) -> None:
         super().__init__()
         self.action, self.shared, self.n_agents, self.ids = ActionHead(team), shared, team.n_agents, ids
         inputs = obs_dim + team.n_agents * ids
+        make = network or partial(Perceptron, hidden=hidden, gain=0.01, sized=not ids)
         self.members = nn.ModuleList(
-            Member(inputs, self.action, hidden, sized=not ids) for _ in range(1 if shared else team.n_agents)
+            Member(make(inputs, self.action.width), self.action) for _ in range(1 if shared else team.n_agents)
         )
         self._columns: dict[str, tuple[Tensor, ...]] = {}
         self._stacks: dict[str, Tensor] = {}
@@ -268,9 +273,11 @@ class Actors(nn.Module):
             member = self._member(0)
             return member.net(obs_BAD), member.sigma
         take = self._stacked()
-        x_ABD = self._member(0).net.normalised(obs_BAD.transpose(0, 1))
+        first = self._member(0).net
+        assert isinstance(first, Perceptron)
+        x_ABD = first.normalised(obs_BAD.transpose(0, 1))
         x_ABD = torch.addcmul(take["net.norm.bias"][:, None], x_ABD, take["net.norm.weight"][:, None])
-        depth = len(self._member(0).net.net)
+        depth = len(first.net)
         for index in range(0, depth - 1, 3):
             at, norm = f"net.net.{index}", f"net.net.{index + 2}"
             x_ABD = torch.relu(_layer(x_ABD, take[f"{at}.weight"], take[f"{at}.bias"]))

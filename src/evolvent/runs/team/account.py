@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from evolvent.core.folder import RunFolder
+from evolvent.evaluate import blocks
 from evolvent.evaluate.blocks import Block, Curve, Hint, Line, Page, Pictures, Shares, Table, Text
 from evolvent.evaluate.live import percent
 from evolvent.runs.account import updates
@@ -16,6 +17,8 @@ from evolvent.runs.account.updates import Row, Updates, section
 _COLOURS = (0, 2, 3, 4, 5)  # as many agents get a curve of their own; grey is the level of equal shares
 PICTURES = "behaviour_random.png", "behaviour.png"
 """Frames of an attempt with random actions, and of one from the same start after training."""
+TESTS = "tests"
+"""Folder inside the run's: a page (``blocks.write``) of what a system judged by itself, shown with the run's own."""
 _READING = (
     "Scores are mean returns of whole attempts of the frozen team with a 95 % bootstrap interval over attempts. "
     "Points are single updates; the line through them is a mean over neighbours on both sides: nothing is shifted."
@@ -38,9 +41,11 @@ def account(folder: RunFolder) -> Page:
     trained = {"trained": "training, actions sampled", "judged_as": "evaluation, greedy", "chance": "random actions"}
     table = updates.evaluations(summary, run, sampled="actions sampled", chance="random actions")
     named = [name for name in run.reported() if name != "success_mean"]
+    tests = blocks.read(folder.path / TESTS)
     body: list[Block] = [
         judged.headline,
         *judged.comparisons,
+        *(tests.blocks if tests else ()),
         *section("Attempts before and after", _attempts(folder, summary, run)),
         *updates.pictures(run, **trained),
         *section("Who earned the advantage", _credit(run, agents)),

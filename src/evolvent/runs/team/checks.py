@@ -11,7 +11,7 @@ from evolvent.core.errors import BadInput
 _AT_LEAST_ONE = """
     steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
     critic_hidden critic_steps target_every backtracks buffer batch train_every n_step delay exploration
-    log_every
+    log_every rounds
 """
 _SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau", "share", "expectile")
 _NOT_NEGATIVE = """

@@ -44,6 +44,7 @@ class EnvConfig:
     KIND = "team"
     EXTENDABLE = (("steps", "step"),)
     ids = False  # a field where there are several agents
+    one_size = True  # False where the network reads each number on its own
 
     env: str = "spread:n=3"
     """Environment with its options, e.g. mamujoco:HalfCheetah-6x1 or mpe:simple_spread; or yours, file.py[:NAME]."""

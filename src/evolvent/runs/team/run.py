@@ -128,7 +128,7 @@ class TeamRun:
             result = summarise(self._play(TeamPlayer(self.views, chance), how, watch))
             check_one_side(self.config, self.env.team.agents, rewards)
             self.folder.log(0, phase=how, **result)
-        sizes.tell(self.live, normalised=bool(norms))
+        sizes.tell(self.live, normalised=bool(norms) or not self.config.one_size)
 
     def arm(self, attack: Attack) -> None:
         """Say what an adversary in the environment does, in training and evaluations; before ``keep``."""
