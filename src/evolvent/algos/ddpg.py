@@ -230,10 +230,11 @@ def acting(actor: Perceptron, noise: float) -> Act:
     return act
 
 
-def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+def played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    """For ``evaluate_team``: how it acts, and the parts of a checkpoint that this needs."""
     nets = make_networks(config, views)
     return acting(nets.actor, config.noise), {"actors": nets.actor}
 
 
-evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+evaluate, policy = partial(evaluate_team, Config, played), partial(policy_of, Config, played)
 train = partial(trained, loop)

@@ -127,10 +127,11 @@ def make_actor(config: Config, views: Views) -> Actors:
     return Actors(views.team, views.team.obs_dim, hidden=config.hidden).to(views.device)
 
 
-def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+def played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    """For ``evaluate_team``: how it acts, and the parts of a checkpoint that this needs."""
     actors = make_actor(config, views)
     return acting(actors), {"actors": actors}
 
 
-evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+evaluate, policy = partial(evaluate_team, Config, played), partial(policy_of, Config, played)
 train = partial(trained, loop)
