@@ -88,14 +88,15 @@ def judged(
         live.status(f"{episodes} searches, {how}")
         with closing(envs.load_team(config.env, min(episodes, COPIES))) as env:
             searching(env)
-            found[how] = _played(of(env), env, episodes, config.seed)
+            found[how] = played(of(env), env, episodes, config.seed)
     if folder is not None:
         with closing(envs.load_team(config.env, 1)) as env:
             write_atomic(folder.path / FILM, film(player(env), env, config.seed))
     return found
 
 
-def _played(player: TeamPlayer, env: TeamEnv, episodes: int, seed: int) -> dict[str, list[float]]:
+def played(player: TeamPlayer, env: TeamEnv, episodes: int, seed: int) -> dict[str, list[float]]:
+    """Measures of at least so many attempts, played greedily: ``steps`` and the ``MEASURES``, by copy and number."""
     rows: dict[tuple[int, int], dict[str, float]] = {}
     each, age, done = -(-episodes // env.n_envs), np.zeros(env.n_envs, int), np.zeros(env.n_envs, int)
 
