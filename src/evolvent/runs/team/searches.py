@@ -155,8 +155,8 @@ def account(folder: RunFolder) -> Page:
         Headline((score, _rate("stopped wrongly", own["wrong_stop"]), _rate(RANDOM, other["success"])))
     ]
     pairs = tuple((name, int(a), int(b)) for name, a, b in zip(names, own["success"], other["success"], strict=True))
-    body += [Comparison(RANDOM, pairs=pairs, thing="search")]
-    body += [Outcomes(tuple((name, int(won), "") for name, won, _ in pairs), thing="search")]
+    body += [Comparison(RANDOM, pairs=pairs, thing="attempt")]
+    body += [Outcomes(tuple((name, int(won), "") for name, won, _ in pairs), thing="attempt")]
     if (folder.path / FILM).exists():
         film = Film(
             FILM, "a search", "step by step: the plume, the belief, the way, the moment of stopping.", tall=True
