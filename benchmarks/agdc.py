@@ -69,7 +69,7 @@ def trained(name, world, steps, seed, given, **settings):
     """A run of AGDC, made where it is not there yet: its folder, and the CPU seconds that it took."""
     folder, start = given.runs / f"{name}-{seed}", time.process_time()
     if not (folder / "summary.json").exists():
-        more = {"eval_every": 0, "eval_episodes": 32, "out": folder, "quiet": True}
+        more = {"eval_every": 0, "eval_episodes": min(32, given.episodes), "out": folder, "quiet": True}
         evolvent.run("agdc", env=world, steps=min(steps, given.steps), seed=seed, **settings, **more)
     return RunFolder.open(folder), round(time.process_time() - start, 1)
 

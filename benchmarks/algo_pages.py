@@ -1,5 +1,5 @@
 """The generated parts of docs/algos, the index and each algorithm's rows of the result files, and of
-docs/search.md and docs/functions.md.
+docs/search.md, docs/functions.md and docs/source_search.md.
 
     python benchmarks/algo_pages.py
 
@@ -9,6 +9,7 @@ A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; e
 import re
 from pathlib import Path
 
+import agdc
 import agent_scaling
 import bfcl_frozen
 import hammer
@@ -52,7 +53,9 @@ ELSEWHERE = {
     "policy_gradient": "three rules for [rewards from execution](../results/language.md)",
     "sft": "tokens, masks, losses and gradients equal TRL's (`tests/golden/test_sft_vectors.py`)",
     "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
+    "agdc": "beside planners, [source search](../source_search.md#results)",
     "fsp": "beside [PSRO](psro.md#results)",
+    "infotaxis": "beside what learns, [source search](../source_search.md#results)",
     "self_play": "beside [PSRO](psro.md#results)",
     "trad": "[steps, their parts, whole trajectories, nothing](../results/trad.md), a household task and ALFWorld",
 }
@@ -68,12 +71,12 @@ MEASURED = {
 }
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
-SEARCH, FUNCTIONS = PAGES.parent / "search.md", PAGES.parent / "functions.md"
+SEARCH, FUNCTIONS, SOURCES = (PAGES.parent / f"{name}.md" for name in ("search", "functions", "source_search"))
 
 
 def main() -> None:
     """Write the parts into the pages."""
-    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS]:
+    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS, SOURCES]:
         page.write_text(filled(page.read_text("utf-8"), parts_of(page.stem)), "utf-8")
 
 
@@ -85,6 +88,8 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"searches": searches()}
     if stem == FUNCTIONS.stem:
         return {"tau2": "\n".join(tau2_replay.table()), "frozen": "\n".join(bfcl_frozen.table())}
+    if stem == SOURCES.stem:
+        return {"results": "\n".join(agdc.table()) if agdc.OUT.exists() else "None published yet."}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
     if stem in MEASURED:

@@ -56,7 +56,7 @@ _PLAN = Plan(eval_episodes=224)
 class Config(EnvConfig):
     """Settings of AGDC."""
 
-    env: str = "ste:wide,particles=300"
+    env: str = "ste:wide"
     """The search with its options: ste:wide, ste:released."""
     learner: Literal["ppo", "dqn", "ddpg"] = "ppo"
     """What learns: ppo; dqn, where there are four moves; ddpg, with heading=true."""

@@ -34,8 +34,8 @@ from evolvent.core.seeding import rng
 from evolvent.envs.team.ste import DETECTS, MOVES, SourceSearch
 from evolvent.evaluate.live import Live
 from evolvent.formulas import plume
+from evolvent.runs.team.searches import COLUMNS, judged, player_of, searching, summary_of, table_of
 from evolvent.runs.team.searches import KIND as KIND
-from evolvent.runs.team.searches import judged, player_of, searching, summary_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -77,7 +77,9 @@ def evaluate(folder: RunFolder, live: Live, episodes: int | None = None, *, env:
     """Search with the planner of a run, in its own world or another; the content of ``eval.json``."""
     config = from_json(Config, folder.config)
     config = replace(config, env=env or config.env)
-    return summary_of("infotaxis", config, judged(config, planned(config), live, episodes or config.episodes))
+    found = judged(config, planned(config), live, config.episodes if episodes is None else episodes)
+    live.table(f"{config.planner} on {config.env}", COLUMNS, table_of(found))
+    return summary_of("infotaxis", config, found)
 
 
 def planned(config: Config) -> Callable[[TeamEnv], TeamPlayer]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 FILM, _TEMPLATE = "search.html", Path(__file__).with_suffix(".html")
 COPIES, SHOWN, GRID = 32, 120, 48
 RANDOM = "random moves"
+COLUMNS = ("searches", "n", "found", "stopped wrongly", "steps, mean", "way, mean", "error, median")
 _READING = (
     "An attempt succeeds where the belief was sure and its estimate is within 2 units of the source; it stopped "
     "wrongly where it was sure and further away. Rates have Wilson's 95 % interval. Runs with one seed make the same "
@@ -162,15 +163,23 @@ def account(folder: RunFolder) -> Page:
             FILM, "a search", "step by step: the plume, the belief, the way, the moment of stopping.", tall=True
         )
         body += section("A search", [film])
-    rows = tuple((name, *_row(searches[how])) for name, how in (("this run", "greedy"), (RANDOM, "random")))
-    columns = ("searches", "n", "found", "stopped wrongly", "steps, mean", "way, mean", "error, median")
-    body += section("All searches", [Table(columns, rows, said=True)])
+    body += section("All searches", [Table(COLUMNS, table_of(searches), said=True)])
     body += [block for block in page.blocks if not isinstance(block, Headline | Comparison)]
-    return replace(page, blocks=tuple(body), score=score, reading=_READING)
+    page = replace(page, blocks=tuple(body), score=score, reading=_READING)
+    manifest = folder.manifest()
+    if "planner" not in manifest["config"]:
+        return page
+    facts = (f"seed {manifest['seed']}", f"{len(names)} searches", "nothing is trained")
+    return replace(page, title=f"{manifest['config']['planner']} on {manifest['env']}", facts=facts, steps=None)
 
 
 def _rate(name: str, won: Sequence[float]) -> Number:
     return Number(name, sum(won) / len(won), wilson(sum(won), len(won)), rate=True, n=len(won), over="searches")
+
+
+def table_of(searches: Mapping[str, Mapping[str, Sequence[float]]]) -> tuple[tuple[Any, ...], ...]:
+    """Rows under ``COLUMNS``."""
+    return tuple((name, *_row(searches[how])) for name, how in (("this run", "greedy"), (RANDOM, "random")))
 
 
 def _row(one: Mapping[str, Sequence[float]]) -> tuple[Any, ...]:
