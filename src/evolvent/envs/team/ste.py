@@ -181,7 +181,7 @@ class SourceSearch:
         """See ``TeamEnv.step``."""
         before = self.at_B3.copy()
         self.at_B3[:, :2] = self.reach(self.directions(action[:, 0]))
-        self._distance_B += np.abs(self.at_B3 - before).max(axis=1) if not self.options.heading else self._far(before)
+        self._distance_B += np.sqrt(((self.at_B3 - before) ** 2).sum(axis=1))
         self.age_B += 1
         self._sense(np.arange(self.n_envs))
         sure_B = self.sure()
@@ -257,9 +257,6 @@ class SourceSearch:
         heard = (reading >= self.options.threshold) & (noise[:, 1] < DETECTS)
         self.reading_B[rows] = np.where(heard, reading, 0.0)
         self.belief.update(rows, self.at_B3[rows], self.reading_B[rows], self._streams)
-
-    def _far(self, before: np.ndarray) -> np.ndarray:
-        return np.sqrt(((self.at_B3 - before) ** 2).sum(axis=1))
 
     def _measures(self, ended: np.ndarray, sure_B: np.ndarray) -> dict[str, np.ndarray]:
         error = np.sqrt(((self.belief.mean(ended) - self.source_B8[ended, :2]) ** 2).sum(axis=1))

@@ -237,7 +237,7 @@ def _frame(block: b.Frame, folder: Path) -> str:
     tall = ' class="tall"' if block.tall else ""
     shown = (
         f'<p class="small">{start}, {text(block.how)}</p>'
-        f'<iframe name="{name}" title="{text(block.name)}" sandbox="allow-scripts"{tall}></iframe>'
+        f'<iframe name="{name}" title="{text(block.name)}"{tall} sandbox="allow-scripts"></iframe>'
     )
     return fold("play it", shown)
 
