@@ -22,6 +22,7 @@ MANY = {
     "src/evolvent/memory/outcome.py:outcome": "what `settle` was given",
     "src/evolvent/memory/recall.py:requests_of": "what `recall` was given",
     "src/evolvent/envs/team/disrupt.py:make_team": "options in the name of an environment",
+    "src/evolvent/envs/team/ste.py:make_team": "options in the name of an environment",
     "src/evolvent/envs/text/analyst.py:make": "options in the name of an environment",
     "src/evolvent/models/language/model.py:load": "options of a model",
     "src/evolvent/models/language/model.py:sample": "options of sampling",

@@ -1,5 +1,5 @@
 """The generated parts of docs/algos, the index and each algorithm's rows of the result files, and of
-docs/search.md, docs/functions.md and docs/robust.md.
+docs/search.md, docs/functions.md, docs/robust.md and docs/source_search.md.
 
     python benchmarks/algo_pages.py
 
@@ -9,6 +9,7 @@ A part stands between ``<!-- NAME: begin … -->`` and ``<!-- NAME: end -->``; e
 import re
 from pathlib import Path
 
+import agdc
 import agent_scaling
 import bfcl_frozen
 import doc
@@ -60,7 +61,9 @@ ELSEWHERE = {
     "raft": "that it learns, on a toy of three letters (`tests/unit/algos/test_sft.py`)",
     "iql": "beside [imitation](bc.md#results)",
     "td3_bc": "beside [imitation](bc.md#results)",
+    "agdc": "beside planners, [source search](../source_search.md#results)",
     "fsp": "beside [PSRO](psro.md#results)",
+    "infotaxis": "beside what learns, [source search](../source_search.md#results)",
     "self_play": "beside [PSRO](psro.md#results)",
     "dt": "where luck decides, beside [DoC](doc.md#results)",
     "atla": "[beside `ppo` under disturbance](../robust.md#what-was-measured)",
@@ -82,12 +85,13 @@ MEASURED = {
 }
 """Systems with a script of their own that draws their table."""
 PAGES = Path(__file__).parent.parent / "docs" / "algos"
-SEARCH, FUNCTIONS, ROBUST = (PAGES.parent / f"{name}.md" for name in ("search", "functions", "robust"))
+NAMES = ("search", "functions", "robust", "source_search")
+SEARCH, FUNCTIONS, ROBUST, SOURCES = (PAGES.parent / f"{name}.md" for name in NAMES)
 
 
 def main() -> None:
     """Write the parts into the pages."""
-    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS, ROBUST]:
+    for page in [*sorted(PAGES.glob("*.md")), SEARCH, FUNCTIONS, ROBUST, SOURCES]:
         page.write_text(filled(page.read_text("utf-8"), parts_of(page.stem)), "utf-8")
 
 
@@ -101,6 +105,8 @@ def parts_of(stem: str) -> dict[str, str]:
         return {"tau2": "\n".join(tau2_replay.table()), "frozen": "\n".join(bfcl_frozen.table())}
     if stem == ROBUST.stem:
         return {"tasks": "\n".join(robust_tasks.table()), "results": "\n".join(robust.table())}
+    if stem == SOURCES.stem:
+        return {"results": "\n".join(agdc.table()) if agdc.OUT.exists() else "None published yet."}
     if stem in ELSEWHERE:
         return {"results": f"Measured: {ELSEWHERE[stem]}."}
     if stem in MEASURED:

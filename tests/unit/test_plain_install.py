@@ -24,6 +24,8 @@ ALGOS = [entry.name for entry in catalogue.entries("algos")]
 HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken a minute
 GAMES = {"psro", "fsp", "self_play"}
 TEAM = {
+    "agdc",
+    "infotaxis",
     "jssp",
     "bc",
     "iql",

@@ -233,7 +233,8 @@ def acting(actor: Perceptron, noise: float) -> Act:
     return act
 
 
-def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+def played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    """For ``evaluate_team``: how it acts, and the parts of a checkpoint that this needs."""
     nets = make_networks(config, views)
     return acting(nets.actor, config.noise), {"actors": nets.actor}
 
@@ -254,6 +255,6 @@ def attack_of(views: Views, nets: Networks) -> Attack:
     return GradientAttack(views, lambda view: nets.act(view.obs), worth=worth)
 
 
-evaluate = partial(evaluate_team, Config, _played, attack=_attack)
-policy = partial(policy_of, Config, _played)
+evaluate = partial(evaluate_team, Config, played, attack=_attack)
+policy = partial(policy_of, Config, played)
 train = partial(trained, loop)

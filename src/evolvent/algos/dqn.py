@@ -196,10 +196,11 @@ def acting(q: Critic, epsilon: float) -> Act:
     return act
 
 
-def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+def played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    """For ``evaluate_team``: how it acts, and the parts of a checkpoint that this needs."""
     q = make_network(config, views)
     return acting(q, config.epsilon_end), {"actors": q}
 
 
-evaluate, policy = partial(evaluate_team, Config, _played), partial(policy_of, Config, _played)
+evaluate, policy = partial(evaluate_team, Config, played), partial(policy_of, Config, played)
 train = partial(trained, loop)

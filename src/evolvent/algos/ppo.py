@@ -95,7 +95,8 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
         team.log(ledger, **metrics)
 
 
-def _played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+def played(config: Config, views: Views) -> tuple[Act, dict[str, Any]]:
+    """For ``evaluate_team``: how it acts, and the parts of a checkpoint that this needs."""
     actors = networks_of(config, views.team, views.device)["actors"]
     return acting(actors), {"actors": actors}
 
@@ -109,6 +110,6 @@ def _attack(config: Config, views: Views) -> tuple[Attack, dict[str, Any]]:
     return actors_attack(views, **parts), parts
 
 
-evaluate = partial(evaluate_team, Config, _played, attack=_attack)
-policy = partial(policy_of, Config, _played)
+evaluate = partial(evaluate_team, Config, played, attack=_attack)
+policy = partial(policy_of, Config, played)
 train = partial(trained, loop)

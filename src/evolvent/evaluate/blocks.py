@@ -295,11 +295,14 @@ class Tree:
 
 @dataclass(frozen=True)
 class Frame:
-    """A page of the run folder that runs scripts: it starts on a click, in a frame that reaches nothing."""
+    """A page of the run folder that runs scripts: it starts on a click, in a frame that reaches nothing; ``tall``: the
+    frame is higher than wide.
+    """
 
     file: str
     name: str
     how: str = ""
+    tall: bool = False
 
 
 @dataclass(frozen=True)

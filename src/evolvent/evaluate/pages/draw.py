@@ -238,9 +238,10 @@ def _frame(block: b.Frame, folder: Path) -> str:
     name = f"play-{text(block.file)}"  # a name like _top would be the whole window
     # empty until the link is followed: nothing runs that nobody asked for
     start = f'<a href="{text(quote(block.file))}" target="{name}" rel="noreferrer">Start {text(block.name)}</a>'
+    tall = ' class="tall"' if block.tall else ""
     shown = (
         f'<p class="small">{start}, {text(block.how)}</p>'
-        f'<iframe name="{name}" title="{text(block.name)}" sandbox="allow-scripts"></iframe>'
+        f'<iframe name="{name}" title="{text(block.name)}"{tall} sandbox="allow-scripts"></iframe>'
     )
     return fold("play it", shown)
 

@@ -146,6 +146,12 @@ class TeamRun:
             yield update
 
     @property
+    def player(self) -> TeamPlayer:
+        """What plays; there is one after ``keep``."""
+        assert self._player is not None
+        return self._player
+
+    @property
     def view(self) -> View:
         """What the team sees now."""
         return self.steps.view(self.steps.t)
@@ -187,19 +193,17 @@ class TeamRun:
     # ---------------------------------------------------------------------------------------------- judging
     def evaluate(self) -> dict[str, Any]:
         """Play greedily with fresh copies and log it."""
-        assert self._player is not None
         self.live.status(f"{attempts(self.config.plan.eval_episodes)}, greedy")
-        result = summarise(self._play(self._player, "greedy"))
+        result = summarise(self._play(self.player, "greedy"))
         self.folder.log(self._step, phase="eval", **result)
         self.live.note(f"evaluation after update {self.shell.update}: return {_described(result)}")
         return result
 
     def finish(self, algo: str) -> dict[str, Any]:
         """The last evaluation, greedy and sampled, as the content of ``summary.json``; draws ``behaviour.png``."""
-        assert self._player is not None
         final = self.shell.judged(self._step)
         self.live.status(f"{attempts(self.config.plan.eval_episodes)}, actions sampled")
-        sampled = summarise(self._play(self._player, "sampled"))
+        sampled = summarise(self._play(self.player, "sampled"))
         rows = self.folder.read_metrics()
         before = {
             how: {"name": BASELINES[how], "value": row["value"], "ci95": row["ci95"]}
@@ -228,7 +232,7 @@ class TeamRun:
         self.folder.write_summary(summary)  # before drawing: a driver that kills the process takes nothing with it
         self.live.status("two more attempts, for pictures of what random actions and the team do")
         chance = TeamPlayer(self.views, baselines(self.env.team)["random"])
-        for name, player in ((PICTURES[0], chance), (PICTURES[1], self._player)):
+        for name, player in ((PICTURES[0], chance), (PICTURES[1], self.player)):
             if not self._film(player, name):
                 break
         return summary
