@@ -23,7 +23,22 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not (BARE an
 ALGOS = [entry.name for entry in catalogue.entries("algos")]
 HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken a minute
 GAMES = {"psro", "fsp", "self_play"}
-TEAM = {"mat", "pmat", "happo", "hatrpo", "mappo", "ippo", "coma", "ppo", "dqn", "ddpg"}
+TEAM = {
+    "mat",
+    "pmat",
+    "happo",
+    "hatrpo",
+    "mappo",
+    "ippo",
+    "coma",
+    "vdn",
+    "qmix",
+    "maddpg",
+    "hasac",
+    "ppo",
+    "dqn",
+    "ddpg",
+}
 MEMORY = {"icl", "memento", "memlift", "memp", "memq", "memrl", "muse", "no_memory", "rag", "trad"}
 # with any model, also one that needs nothing installed
 FROZEN = {*MEMORY, "search", "evokernel", "creative_game", "agent_scaling", "holos", "shapley_flow"}

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evolvent.core.errors import BadInput
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.learn.checkpoint import load, save
 from evolvent.learn.team.replay import Replay
@@ -129,6 +130,11 @@ def test_a_checkpoint_brings_it_back(tmp_path, steps):
         for a, b in pairs:
             assert torch.equal(a, b)
     assert again.state_dict()["at"] == replay.state_dict()["at"]
+
+
+def test_another_size_is_refused_by_name():
+    with pytest.raises(BadInput, match=r"another size(?s:.*)4 steps(?s:.*)3, those of the checkpoint(?s:.*)--buffer"):
+        Replay(VIEWS, 8, 2).load_state_dict(filled([(ON, ON)] * 2, capacity=6).state_dict())
 
 
 # ------------------------------------------------------------------------------------------------ targets

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from evolvent.core.errors import BadInput
 from evolvent.learn.team.batch import View
 from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.views import Views
@@ -111,10 +112,22 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """The rows that are filled, and which is the next to be written."""
         held = {name: column[: self._size] for name, column in self._columns.items()}
-        return {"at": self._at, "size": self._size, "columns": held}
+        return {"at": self._at, "size": self._size, "rows": self._rows, "columns": held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Of a buffer of the same capacity."""
+        """Of a buffer of the same capacity.
+
+        Raises:
+            BadInput: it holds another number of steps.
+        """
+        if (rows := int(state.get("rows", self._rows))) != self._rows:  # earlier checkpoints do not say it
+            raise BadInput(
+                "a replay buffer of another size",
+                got=f"{self._rows} steps of each copy",
+                expected=f"{rows}, those of the checkpoint",
+                where="--buffer",
+                do="resume with the buffer that the run began with",
+            )
         self._at, self._size = int(state["at"]), int(state["size"])
         self._columns = {}
         for name, held in state["columns"].items():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.core.team import TeamSpec
 
 _AT_LEAST_ONE = """
     steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
@@ -60,3 +62,14 @@ def _bounds(name: str) -> tuple[float | None, float, bool]:
     if name in _POSITIVE:
         return 0, math.inf, True
     return (0, math.inf, False) if name in _NOT_NEGATIVE.split() else (None, math.inf, False)
+
+
+def check_kind(team: TeamSpec, kinds: Collection[str], env: str, do: str) -> None:
+    """Refuse actions of another kind than those of ``kinds`` (``TeamSpec.kind``).
+
+    Raises:
+        BadInput: ``do`` says what takes them.
+    """
+    if team.kind not in kinds:
+        expected = " or ".join(f"{kind} actions" for kind in kinds)
+        raise BadInput("actions of another kind", got=f"{team.kind} actions", expected=expected, where=env, do=do)

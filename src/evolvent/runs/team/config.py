@@ -93,5 +93,31 @@ class ReplayConfig(EnvConfig):
 
 
 @dataclass(frozen=True)
+class JointReplayConfig(ReplayConfig):
+    """Settings of a team's learners from a replay buffer with critics of joint actions."""
+
+    ids: bool = True
+    """Append the agent's index (one-hot) to its observation."""
+    steps: int = 500_000
+    """Total environment steps over all copies; one step moves every agent of one copy. Only whole updates are run."""
+    envs: int = 10
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 200
+    """Steps of each copy of the environment between two lines of the log (an update)."""
+    batch: int = 256
+    """Transitions of a gradient step."""
+    warmup: int = 5_000
+    """Steps over all copies with random actions, before the first gradient step."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of actors and critics, as their widths."""
+    lr: float = 5e-4
+    """Learning rate of the actors (Adam)."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critics (Adam)."""
+    tau: float = 0.005
+    """Share by which the copies follow in a step."""
+
+
+@dataclass(frozen=True)
 class JointConfig(Joint, TeamConfig):
     """Settings of a joint policy of a team."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamEnv, TeamSpec
-from evolvent.runs.team.checks import check_minibatches, check_settings
+from evolvent.runs.team.checks import check_kind, check_minibatches, check_settings
 
 if TYPE_CHECKING:
     from evolvent.learn.team.player import TeamPlayer
@@ -46,7 +46,5 @@ def check_one_agent(team: TeamSpec, kinds: Collection[str], env: str) -> None:
     if team.n_agents > 1:
         got, do = ", ".join(map(str, team.agents)), "use ippo, or mappo and others for teams"
         raise BadInput("several agents", got=got, expected="an environment of one agent", where=env, do=do)
-    if team.kind not in kinds:
-        do = {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
-        expected = " or ".join(f"{kind} actions" for kind in kinds)
-        raise BadInput("actions of another kind", got=f"{team.kind} actions", expected=expected, where=env, do=do)
+    do = {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
+    check_kind(team, kinds, env, do)
