@@ -24,6 +24,7 @@ BUILT_IN = {
     "matrix:penalty,k=-10,ids=true": {"random_start": False},
     "matrix:nonmonotone": {"random_start": False},
     "two_step": {"random_start": False},
+    "cue:n=3,choices=4": {},
     "spread": {},
     "spread:n=5,discrete=true": {},
     "spread:n=1,near=2,limit=7": {},

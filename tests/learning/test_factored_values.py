@@ -34,7 +34,7 @@ def test_the_two_step_game(algo, want, tmp_path, one_thread):
 
 @pytest.mark.parametrize("algo", ["vdn", "qmix"])
 def test_no_rising_mixture_has_the_best_cell_of_the_nonmonotone_game(algo, tmp_path, one_thread):
-    assert earned(algo, tmp_path, env="matrix:nonmonotone") == 0
+    assert earned(algo, tmp_path, env="matrix:nonmonotone", steps=2_000) == 0
 
 
 @pytest.mark.slow

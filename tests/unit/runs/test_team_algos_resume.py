@@ -35,7 +35,7 @@ CASES = {
     "happo": {"env": "spread:n=2,limit=4", "minibatches": 2},
     "hatrpo": {"env": "spread:n=2,limit=4,discrete=true"},
     "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "minibatches": 3},
-    "ippo": {"env": "spread:n=2,limit=4", "shared": False},
+    "ippo": {"env": "spread:n=2,limit=4", "shared": False, "memory": 3},
     "coma": {"env": "spread:n=2,limit=4,discrete=true", "critic_steps": 3, "target_every": 5},
     "ppo": {"env": "spread:n=1,limit=4", "minibatches": 2},
     "vdn": {"env": "dying", "target_every": 7, "n_step": 3, **REPLAY},

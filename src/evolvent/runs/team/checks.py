@@ -14,9 +14,9 @@ _AT_LEAST_ONE = """
     steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
     critic_hidden critic_steps target_every backtracks buffer batch train_every n_step delay exploration
 """
-_SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau")
+_SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau", "lr_end")
 _NOT_NEGATIVE = """
-    lr critic_lr entropy eval_every keep_rollouts rank_weight damping accept_ratio step_s warmup smoothing
+    lr critic_lr entropy eval_every keep_rollouts rank_weight damping accept_ratio step_s warmup smoothing memory
 """
 _POSITIVE = ("clip", "value_clip", "grad_clip", "delta", "noise")
 
@@ -27,7 +27,11 @@ def check_settings(config: Any) -> None:
     Raises:
         BadInput: names the flag, what was got and what is accepted.
     """
-    values = {f.name: getattr(owner, f.name) for owner in (config.plan, config) for f in dataclasses.fields(owner)}
+    owners = [
+        config,
+        *(x for f in dataclasses.fields(config) if dataclasses.is_dataclass(x := getattr(config, f.name))),
+    ]
+    values = {f.name: getattr(owner, f.name) for owner in owners for f in dataclasses.fields(owner)}
     for name, value in values.items():
         low, high, open_ = _bounds(name)
         for one in value if isinstance(value, tuple) else (value,):
@@ -43,12 +47,15 @@ def check_minibatches(config: Any) -> None:
     Raises:
         BadInput: ``minibatches`` is larger than copies times steps.
     """
-    parts, most = getattr(config, "minibatches", 1), config.envs * config.horizon
+    parts, remembers = getattr(config, "minibatches", 1), getattr(getattr(config, "nets", None), "memory", 0)
+    most = config.envs * (1 if remembers else config.horizon)
     if parts > most:
         raise BadInput(
-            "more minibatches than steps in a rollout",
+            "more minibatches than copies of the environment"
+            if remembers
+            else "more minibatches than steps in a rollout",
             got=parts,
-            expected=f"at most --envs x --horizon = {most}",
+            expected=f"at most --envs {'' if remembers else 'x --horizon '}= {most}",
             where="--minibatches",
         )
 

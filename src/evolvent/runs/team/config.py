@@ -26,6 +26,8 @@ class Plan:
     """Updates between checkpoints; a run that is stopped writes one too. Environments restart at a checkpoint."""
     keep_rollouts: int = 1
     """Rollouts that are kept, of the newest checkpoints: 1 = rollout.json alone; more (0 = all) stand in rollouts/."""
+    lr_end: float = 1.0
+    """What learning rates fall to by the end of the run, linearly, as a share of what they begin with."""
     init: str = ""
     """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     step_s: float = 300.0

@@ -31,7 +31,8 @@ def trained(
     config = dataclasses.replace(config, envs=env.n_envs)
     check_settings(config)
     check_minibatches(config)
-    sizes = {"steps": config.steps, "horizon": config.horizon, "device": config.plan.device}
+    plan = config.plan
+    sizes = {"steps": config.steps, "horizon": config.horizon, "device": plan.device, "lr_end": plan.lr_end}
     with practice(env, seed=seed, watch=watch, **sizes) as team:
         loop(config, team)
         return team.player
