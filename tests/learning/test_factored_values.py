@@ -1,4 +1,4 @@
-"""What sums and rising mixtures of values can and cannot say: two small games, and both together with masks."""
+"""What sums and rising mixtures of values can and cannot say in two small games, and what takes memory."""
 
 import importlib
 
@@ -35,6 +35,14 @@ def test_the_two_step_game(algo, want, tmp_path, one_thread):
 @pytest.mark.parametrize("algo", ["vdn", "qmix"])
 def test_no_rising_mixture_has_the_best_cell_of_the_nonmonotone_game(algo, tmp_path, one_thread):
     assert earned(algo, tmp_path, env="matrix:nonmonotone", steps=2_000) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("algo", "memory"), [("vdn", 16), ("qmix", 16), ("qmix", 0)])
+def test_only_memory_knows_what_was_shown_before(algo, memory, tmp_path, one_thread):
+    settings = {"steps": 8_000, "exploration": 4_000, "epsilon_end": 0.05, "batch": 200, "course": 10}
+    value = earned(algo, tmp_path, env="cue", eval_episodes=64, memory=memory, **settings)
+    assert value >= 0.95 if memory else value <= 0.7
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
     from evolvent.learn.team.replay import Replay
     from evolvent.learn.team.targets import epsilon_at, epsilon_greedy, follow
     from evolvent.models.team.mixers import Monotone
-    from evolvent.runs.team.factored import Networks, acting, improve, make_q
+    from evolvent.runs.team.factored import Networks, acting, draw, improve, make_q
     from evolvent.runs.team.run import open_team
 
     with open_team(config, folder, live, resume=resume) as team:
@@ -62,22 +62,21 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             view, losses, epsilon = team.view, list[dict[str, float]](), 1.0
             for step in range(update * config.horizon, (update + 1) * config.horizon):
                 with team.clock("act"), torch.no_grad():  # ACT
-                    q, epsilon = (
-                        nets.q(view.obs),
-                        epsilon_at(step * config.envs, config.exploration, config.epsilon_end),
-                    )
+                    epsilon = epsilon_at(step * config.envs, config.exploration, config.epsilon_end)
+                    seen = nets.q.seen(view.obs, view.memory)
+                    q = nets.q(seen)
                     action, logp = epsilon_greedy(q, view.available, epsilon, team.generator)
                     said = nets.best(q, view)
-                view = team.step(action, logp, said)  # STEP
+                view = team.step(action, logp, said, memory=seen)  # STEP
                 with team.clock("learn"):  # LEARN
                     replay.add(team.steps)
                     if (step + 1) * config.envs > config.warmup and (step + 1) % config.train_every == 0:
-                        losses.append(improve(nets, old, adam, replay.sample(config.batch, team.generator)))
+                        losses.append(improve(nets, old, adam, draw(config, replay, team.generator)))
                     if (step + 1) % config.target_every == 0:
                         for its, mine in zip(old, nets, strict=True):
                             follow(its, mine, 1.0)
             with team.clock("credit"):  # CREDIT, for the log: learning has its targets from the buffer
-                batch = team.batch(lambda view: nets.best(nets.q(view.obs), view))
+                batch = team.batch(lambda view: nets.best(nets.q(nets.q.seen(view.obs, view.memory)), view))
                 ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, 0.0, pooled=True))
             team.log(ledger, epsilon=epsilon, **means(losses))
         return team.finish("qmix")

@@ -57,7 +57,12 @@ def test_the_mixture_by_hand():
 def table(rows):
     """Values by what is seen first."""
     held = torch.tensor(rows)
-    return lambda obs: held[obs[..., 0].long()]
+
+    class Table:
+        seen = staticmethod(lambda obs, memory=None, begins=None: obs)
+        __call__ = staticmethod(lambda obs: held[obs[..., 0].long()])
+
+    return Table()
 
 
 def test_targets_of_factored_values():

@@ -4,14 +4,17 @@ import pytest
 import torch
 
 from evolvent import envs
-from evolvent.algos import happo, mappo
+from evolvent.algos import mappo, vdn
 from evolvent.core.config import with_fields
 from evolvent.core.errors import BadInput
+from evolvent.learn.team.batch import View
 from evolvent.learn.team.player import TeamPlayer
+from evolvent.learn.team.replay import Transitions
 from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.views import Views
 from evolvent.runs.team.actors import acting, make_actors
 from evolvent.runs.team.checks import check_minibatches
+from evolvent.runs.team.factored import make_q, values_after
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -88,4 +91,20 @@ def test_what_memory_does_not_go_with():
     make_actors(config, views)
     with pytest.raises(BadInput, match="optimal baseline for actors with memory"):
         mappo.joint_q(with_fields(config, optimal_baseline="surrogate"), views)
-    assert with_fields(happo.Config(), memory=2).nets.memory == 2
+    with pytest.raises(BadInput, match=r"single steps(?s:.*)--n-step"):
+        make_q(with_fields(vdn.Config(), memory=4, n_step=3), views)
+
+
+def test_values_after_are_of_one_who_remembers_what_came_before():
+    """Where no attempt ends in between they are what the next step of the course has."""
+    torch.manual_seed(0)
+    views = Views(envs.load_team("cue:n=2", 1).team, ids=True, device=torch.device("cpu"))
+    q = make_q(with_fields(vdn.Config(), memory=5, hidden=(8,)), views)
+    obs, memory, begins = torch.randn(4, 7, 2, 3), torch.randn(4, 7, 2, 5), torch.zeros(4, 7, dtype=torch.bool)
+    begins[:, 3] = True
+    before, after = View(obs[:, :-1], obs, None, None, memory[:, :-1], begins[:, :-1]), View(obs[:, 1:], obs)
+    got = values_after(q, Transitions(before, obs, obs, obs, after))
+    want = q(q.seen(obs, memory, begins))[:, 1:]
+    same = [t for t in range(6) if t != 2]  # the third step goes on to what was seen last, not to the restart
+    torch.testing.assert_close(got[:, same], want[:, same])
+    assert not torch.allclose(got[:, 2], want[:, 2])

@@ -39,7 +39,7 @@ CASES = {
     "coma": {"env": "spread:n=2,limit=4,discrete=true", "critic_steps": 3, "target_every": 5},
     "ppo": {"env": "spread:n=1,limit=4", "minibatches": 2},
     "vdn": {"env": "dying", "target_every": 7, "n_step": 3, **REPLAY},
-    "qmix": {"env": "spread:n=2,limit=4,discrete=true", "target_every": 7, **REPLAY},
+    "qmix": {"env": "spread:n=2,limit=4,discrete=true", "target_every": 7, "memory": 3, "course": 4, **REPLAY},
     "maddpg": {"env": "spread:n=2,limit=4", "n_step": 2, **REPLAY},
     "hasac": {"env": "dying", "alpha": 0.0, **REPLAY},
     "dqn": {"env": "spread:n=1,limit=4,discrete=true", "target_every": 7, "n_step": 3, **REPLAY},

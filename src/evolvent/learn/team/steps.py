@@ -114,7 +114,10 @@ class Steps:
         if self.views.memory and memory is not None:
             self._remembered[t + 1] = memory.masked_fill(self.begins[t + 1, :, None, None], 0.0)
         if frame.truncated_B.any():
-            self._cut.append((t, *self.views.cut_off(frame)))
+            rows, last = self.views.cut_off(frame)
+            if self.views.memory and memory is not None:
+                last = replace(last, memory=memory[rows])
+            self._cut.append((t, rows, last))
         self.t, self.frame = t + 1, frame
         return self.see(frame)
 

@@ -6,6 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from evolvent.core.errors import BadInput
+from evolvent.runs.team.actors import Nets
 from evolvent.runs.team.checks import check_kind
 from evolvent.runs.team.config import ReplayConfig
 
@@ -15,12 +17,20 @@ if TYPE_CHECKING:
 
     from evolvent.learn.team.batch import View
     from evolvent.learn.team.player import Act
-    from evolvent.learn.team.replay import Transitions
+    from evolvent.learn.team.replay import Replay, Transitions
     from evolvent.learn.team.views import Views
     from evolvent.models.team.agent_q import AgentQ
 
 GRAD_CLIP = 10.0
 """Gradient norm above which a gradient is scaled down, as in PyMARL."""
+
+
+@dataclass(frozen=True)
+class CourseNets(Nets):
+    """What networks are made of, and what they learn from."""
+
+    course: int = 20
+    """Steps of a course from the buffer that a policy with memory learns from; a gradient step has batch / course."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,8 @@ class FactoredConfig(ReplayConfig):
     """Share of random choices once exploration is over."""
     exploration: int = 50_000
     """Steps over all copies in which it falls from 1 to that."""
+    nets: CourseNets = CourseNets()
+    """Memory."""
 
 
 class Networks(NamedTuple):
@@ -76,12 +88,23 @@ def make_q(config: FactoredConfig, views: Views) -> AgentQ:
     """Values of what every agent may choose.
 
     Raises:
-        BadInput: agents whose actions are numbers.
+        BadInput: agents whose actions are numbers, or several steps with memory.
     """
     from evolvent.models.team.agent_q import AgentQ
 
+    if config.nets.memory and config.n_step > 1:
+        raise BadInput("memory learns from single steps", got=f"{config.n_step}", expected="1", where="--n-step")
+
     check_kind(views.team, ("discrete",), config.env, "use maddpg, hasac or mappo")
-    return AgentQ(views.team, hidden=config.hidden, ids=views.ids).to(views.device)
+    views.memory = config.nets.memory
+    return AgentQ(views.team, hidden=config.hidden, ids=views.ids, memory=views.memory).to(views.device)
+
+
+def draw(config: FactoredConfig, replay: Replay, generator: torch.Generator) -> Transitions:
+    """What a gradient step learns from: transitions, or with memory courses of them."""
+    if not config.nets.memory:
+        return replay.sample(config.batch, generator)
+    return replay.courses(max(1, config.batch // config.nets.course), config.nets.course, generator)
 
 
 def improve(nets: Networks, old: Networks, adam: torch.optim.Adam, drawn: Transitions) -> dict[str, float]:
@@ -89,8 +112,9 @@ def improve(nets: Networks, old: Networks, adam: torch.optim.Adam, drawn: Transi
     import torch
     from torch.nn.utils import clip_grad_norm_
 
-    chosen = nets.q(drawn.view.obs).gather(-1, drawn.action.unsqueeze(-1)).squeeze(-1)
-    said = nets.total(chosen, drawn.view)
+    view = drawn.view
+    chosen = nets.q(nets.q.seen(view.obs, view.memory, view.begins)).gather(-1, drawn.action.unsqueeze(-1)).squeeze(-1)
+    said = nets.total(chosen, view)
     loss = (targets(nets, old, drawn) - said).square().mean()
     adam.zero_grad()
     loss.backward()
@@ -101,15 +125,22 @@ def improve(nets: Networks, old: Networks, adam: torch.optim.Adam, drawn: Transi
 
 
 def targets(nets: Networks, old: Networks, drawn: Transitions) -> Tensor:
-    """``R + gamma^m Q_tot'(s', argmax Q)``, ``[M]``: the copies say what the choices of the networks are worth."""
+    """``R + gamma^m Q_tot'(s', argmax Q)``, ``[M]``, ``[M, T]``: the copies say what choices of ours are worth."""
     import torch
 
     from evolvent.learn.team.targets import best_value
 
     with torch.no_grad():
-        obs, available = drawn.after.obs, drawn.after.available
-        value = old.total(best_value(old.q(obs), available, by=nets.q(obs)), drawn.after)
+        own, its = (values_after(one.q, drawn) for one in (nets, old))
+        value = old.total(best_value(its, drawn.after.available, by=own), drawn.after)
         return drawn.reward.mean(-1) + drawn.discount * value
+
+
+def values_after(q: AgentQ, drawn: Transitions) -> Tensor:
+    """Values of all choices in what was seen after, ``[..., A, N]``, by one who remembers what was seen before."""
+    view = drawn.view
+    memory = None if view.memory is None else q.seen(view.obs, view.memory, view.begins)
+    return q(q.seen(drawn.after.obs, memory))
 
 
 def acting(q: AgentQ, epsilon: float) -> Act:
@@ -117,7 +148,10 @@ def acting(q: AgentQ, epsilon: float) -> Act:
     from evolvent.learn.team.targets import epsilon_greedy
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return epsilon_greedy(q(view.obs), view.available, 0.0 if greedy else epsilon, generator)[0]
+        seen = q.seen(view.obs, view.memory)
+        if view.memory is not None:
+            view.memory.copy_(seen)
+        return epsilon_greedy(q(seen), view.available, 0.0 if greedy else epsilon, generator)[0]
 
     return act
 
