@@ -205,6 +205,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Sequence[Row]], list[str]]], ...] = (
     ("marl_mujoco", "Robots shared out among agents", robots),
     ("marl_few_shot", "Trained with three agents, played with more", few_shot),
     ("marl_baseline", "The baseline of least variance", variance),
+    ("offpolicy", "From a replay buffer", returns),
 )
 
 

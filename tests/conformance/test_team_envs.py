@@ -24,6 +24,9 @@ BUILT_IN = {
     "matrix:climbing": {"random_start": False},
     "matrix:penalty,k=-10,ids=true": {"random_start": False},
     "jssp:train=3x2": {},
+    "matrix:nonmonotone": {"random_start": False},
+    "two_step": {"random_start": False},
+    "cue:n=3,choices=4": {},
     "spread": {},
     "spread:n=5,discrete=true": {},
     "spread:n=1,near=2,limit=7": {},
@@ -341,3 +344,17 @@ def test_a_limit_must_be_taken(tmp_path):
     (tmp_path / "my.py").write_text(OWN + "def parallel_env(): return Mine()")
     with pytest.raises(BadInput, match="leave limit out"):
         envs.load_team(f"pettingzoo:{tmp_path}/my.py,limit=3", 1)
+
+
+def test_an_agent_that_may_do_nothing_is_named():
+    """Unless it does not take part."""
+
+    class Shut(Counter):
+        def _seen(self, reward=0.0, broken=""):
+            seen = super()._seen(reward, broken)
+            seen.available["b"] = np.zeros(2, bool)
+            return seen
+
+    env = Checked(vector(Shut, 2, "here", 1), "shut")
+    with pytest.raises(EnvError, match=r"no choice is available(?s:.*)copy 0 of 2, agent b, step 0"):
+        env.reset(3)

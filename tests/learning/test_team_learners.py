@@ -140,3 +140,12 @@ def test_what_is_advised_for_choices_beside_numbers_works(tmp_path, monkeypatch)
     for algo in ("mappo", "happo", "mat"):
         assert algo in str(error.value)
         train(algo, tmp_path / algo, **small)
+
+
+@pytest.mark.parametrize(("algo", "memory"), [("mappo", 16), ("happo", 16), ("mappo", 0)])
+def test_only_memory_knows_what_was_shown_before(algo, memory, tmp_path):
+    """Answers that are guessed are right in half of all cases."""
+    settings = {**ONE_STEP, "horizon": 20, "eval_episodes": 64, "memory": memory}
+    settings["steps"] = 12_800 if algo == "happo" else 6_400
+    summary, _ = train(algo, tmp_path, env="cue", **settings)
+    assert summary["greedy"]["value"] >= 0.95 if memory else summary["greedy"]["value"] <= 0.7

@@ -39,6 +39,10 @@ TEAM = {
     "coma",
     "ppo",
     "atla",
+    "vdn",
+    "qmix",
+    "maddpg",
+    "hasac",
     "dqn",
     "ddpg",
 }

@@ -90,7 +90,7 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
 
     from evolvent.learn.team.descent import means
     from evolvent.learn.team.replay import Replay
-    from evolvent.learn.team.targets import best_value, follow
+    from evolvent.learn.team.targets import best_value, epsilon_at, epsilon_greedy, follow
 
     q = make_network(config, team.views)
     target_q, copies = copy.deepcopy(q).requires_grad_(False), team.env.n_envs
@@ -103,7 +103,7 @@ def loop(config: Config, team: TeamRun | Practice) -> None:
         view, losses, epsilon = team.view, list[dict[str, float]](), 1.0
         for step in range(update * config.horizon, (update + 1) * config.horizon):
             with team.clock("act"), torch.no_grad():  # ACT
-                values, epsilon = q(view.obs), epsilon_at(config, step * copies)
+                values, epsilon = q(view.obs), epsilon_at(step * copies, config.exploration, config.epsilon_end)
                 action, logp = epsilon_greedy(values, view.available, epsilon, team.generator)
             view = team.step(action, logp, best_value(values, view.available))  # STEP
             with team.clock("learn"):  # LEARN
@@ -151,30 +151,6 @@ def targets(q: Critic, target_q: Critic, drawn: Transitions, *, double: bool) ->
         return td_target(drawn.reward, drawn.discount, value)
 
 
-def epsilon_at(config: Config, step: int) -> float:
-    """Share of random choices at a step over all copies."""
-    return max(config.epsilon_end, 1.0 + (config.epsilon_end - 1.0) * step / config.exploration)
-
-
-def epsilon_greedy(
-    q: Tensor, available: Tensor | None, epsilon: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Choices ``[B, A]``, the best or with probability epsilon any that is available, and logp ``[B, A, 1]``."""
-    import torch
-
-    from evolvent.learn.team.targets import best_choice
-
-    open_ = torch.ones_like(q) if available is None else available.to(q.dtype)
-    drawn, best = (
-        torch.multinomial(open_.flatten(0, -2), 1, generator=generator).view(q.shape[:-1]),
-        best_choice(q, available),
-    )
-    explores = torch.rand(q.shape[:-1], generator=generator, device=q.device) < epsilon
-    action = torch.where(explores, drawn, best)
-    p = epsilon / open_.sum(-1) + (1.0 - epsilon) * (action == best)
-    return action, p.log().unsqueeze(-1)
-
-
 def make_network(config: Config, views: Views) -> Critic:
     """Q of every choice of what is seen.
 
@@ -189,6 +165,7 @@ def make_network(config: Config, views: Views) -> Critic:
 
 def acting(q: Critic, epsilon: float) -> Act:
     """How it plays: greedily, or with a share of random choices."""
+    from evolvent.learn.team.targets import epsilon_greedy
 
     def act(view: Any, greedy: bool, generator: torch.Generator) -> Tensor:
         return epsilon_greedy(q(view.obs), view.available, 0.0 if greedy else epsilon, generator)[0]

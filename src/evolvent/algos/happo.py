@@ -30,7 +30,7 @@ from evolvent.core.folder import RunFolder
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.team.config import PPO
-from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
+from evolvent.runs.team.actors import RecurrentConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(PPO, ActorsConfig):
+class Config(PPO, RecurrentConfig):
     """Settings of HAPPO."""
 
 
@@ -73,9 +73,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             view = team.view
             for _ in range(config.horizon):
                 with team.clock("act"), torch.no_grad():  # ACT
-                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    seen = actors.seen(view.obs, view.memory)
+                    action, logp = actors.act(seen, available_BAN=view.available, generator=team.generator)
                     said = value(view)
-                view = team.step(action, logp, said)  # STEP
+                view = team.step(action, logp, said, memory=seen)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
                 ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda, pooled=True))
@@ -101,7 +102,7 @@ def improve_in_turn(
     adv_TBA: Tensor,
     generator: torch.Generator,
 ) -> tuple[Tensor, dict[str, float]]:
-    """Clipped policy gradient for one actor after another; returns M of every joint step ``[T*B]`` and the log.
+    """Clipped policy gradient for one actor after another; returns M of every joint step and the log.
 
     In the end M is ``prod_i pi_new^i / pi_old^i`` of the actions that were taken.
     """
@@ -109,13 +110,14 @@ def improve_in_turn(
 
     from evolvent.learn.losses import normalised
 
-    adv = normalised(adv_TBA, batch.view.active, per_agent=True).flatten(0, 1)
-    factor, logged = torch.ones_like(adv[:, 0]), list[dict[str, float]]()
+    adv = batch.rows(normalised(adv_TBA, batch.view.active, per_agent=True))
+    factor, logged = torch.ones_like(adv[..., 0]), list[dict[str, float]]()
     for i in torch.randperm(actors.n_agents, generator=generator, device=generator.device).tolist():
-        own, passes = batch.of(i), batch.passes(config.epochs, config.minibatches, generator)
-        logged.append(improve_one(config, actors, i, adams[i], own, passes, (adv[:, i], factor)))
+        own, passes = batch.of(i), batch.passes(config.epochs, config.minibatches, generator, learned=True)
+        logged.append(improve_one(config, actors, i, adams[i], own, passes, (adv[..., i], factor)))
         with torch.no_grad():
-            logp = actors.logprobs_one(i, own.obs, own.action, available_BN=own.available).logp
+            seen = actors.seen_one(i, own.obs, own.memory, own.begins)
+            logp = actors.logprobs_one(i, seen, own.action, available_BN=own.available).logp
             factor = factor * own.ratio(logp)
     metrics = {name: fmean(row[name] for row in logged) for name in logged[0]}
     return factor, metrics | {"factor_mean": factor.mean().item(), "factor_sd": factor.std(unbiased=False).item()}
@@ -130,15 +132,17 @@ def improve_one(
     passes: Iterable[Rows],
     weighed: tuple[Tensor, Tensor],
 ) -> dict[str, float]:
-    """Clipped policy gradient for one actor, advantages times M (``weighed``, ``[T*B]`` each); means for the log."""
+    """Clipped policy gradient for one actor; ``weighed``: advantage and M of every joint step. Means for the log."""
     from evolvent.learn.losses import clipped_share, clipped_surrogate, masked_mean
     from evolvent.learn.team.descent import descend
 
     adv, factor = weighed
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
-        available, active = (None if x is None else x[rows] for x in (own.available, own.active))
-        judged = actors.logprobs_one(agent, own.obs[rows], own.action[rows], available_BN=available)
+        columns = (own.available, own.active, own.memory, own.begins)
+        available, active, memory, begins = (None if x is None else x[rows] for x in columns)
+        seen = actors.seen_one(agent, own.obs[rows], memory, begins)
+        judged = actors.logprobs_one(agent, seen, own.action[rows], available_BN=available)
         gain = clipped_surrogate(
             judged.logp, own.logp[rows], adv[rows], clip=config.clip, parts="product", weight=factor[rows]
         )

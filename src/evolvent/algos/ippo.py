@@ -28,7 +28,7 @@ from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae
 from evolvent.evaluate.live import Live
 from evolvent.learn.team.config import PPO
-from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played
+from evolvent.runs.team.actors import RecurrentConfig, acting, make_actors, played
 from evolvent.runs.team.frozen import evaluate_team
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ STATUS = "tested"
 
 
 @dataclass(frozen=True)
-class Config(PPO, ActorsConfig):
+class Config(PPO, RecurrentConfig):
     """Settings of IPPO."""
 
     shared: bool = True
@@ -83,9 +83,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             view = team.view
             for _ in range(config.horizon):
                 with team.clock("act"), torch.no_grad():  # ACT
-                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    seen = actors.seen(view.obs, view.memory)
+                    action, logp = actors.act(seen, available_BAN=view.available, generator=team.generator)
                     said = value(view)
-                view = team.step(action, logp, said)  # STEP
+                view = team.step(action, logp, said, memory=seen)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
                 ledger = agent_gae.assign(batch.rollout, agent_gae.Config(config.gamma, config.gae_lambda))

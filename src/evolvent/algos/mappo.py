@@ -35,7 +35,7 @@ from evolvent.core.rollout_ledger import RolloutLedger
 from evolvent.credit import agent_gae, agent_optimal_baseline
 from evolvent.evaluate.live import Live
 from evolvent.learn.team.config import PPO
-from evolvent.runs.team.actors import ActorsConfig, acting, make_actors, played, state_value
+from evolvent.runs.team.actors import RecurrentConfig, acting, make_actors, played, state_value
 from evolvent.runs.team.frozen import evaluate_team
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ OB_SAMPLES = 100  # actions drawn for the baseline of a continuous action
 
 
 @dataclass(frozen=True)
-class Config(PPO, ActorsConfig):
+class Config(PPO, RecurrentConfig):
     """Settings of MAPPO."""
 
     shared: bool = True
@@ -88,9 +88,10 @@ def run(config: Config, folder: RunFolder, live: Live, *, resume: bool = False) 
             view = team.view
             for _ in range(config.horizon):
                 with team.clock("act"), torch.no_grad():  # ACT
-                    action, logp = actors.act(view.obs, available_BAN=view.available, generator=team.generator)
+                    seen = actors.seen(view.obs, view.memory)
+                    action, logp = actors.act(seen, available_BAN=view.available, generator=team.generator)
                     said = value(view)
-                view = team.step(action, logp, said)  # STEP
+                view = team.step(action, logp, said, memory=seen)  # STEP
             with team.clock("credit"):  # CREDIT
                 batch = team.batch(value, norm.denormalise)
                 if q is None:
@@ -158,10 +159,17 @@ def joint_q(config: Config, views: Views) -> JointQ:
     """The critic of joint actions that the optimal baseline needs.
 
     Raises:
-        BadInput: the exact form for numbers.
+        BadInput: the exact form for numbers, or actors with memory.
     """
     from evolvent.models.team.actors import JointQ
 
+    if views.memory:
+        raise BadInput(
+            "no optimal baseline for actors with memory",
+            got=f"--memory {views.memory}",
+            expected="0",
+            where="--optimal-baseline",
+        )
     if config.optimal_baseline == "exact" and views.team.dims:
         raise BadInput(
             "no exact baseline for continuous actions",

@@ -14,6 +14,7 @@ from evolvent.core.seeding import seed_tree
 from evolvent.evaluate.live import Live
 from evolvent.learn.team.batch import View
 from evolvent.learn.team.replay import Transitions
+from evolvent.learn.team.targets import epsilon_at, epsilon_greedy
 from evolvent.learn.team.views import Views
 from run_folders import begin
 
@@ -75,7 +76,7 @@ def test_ddpg_and_td3_targets():
 def test_epsilon_greedy_draws_what_it_says(epsilon):
     q = torch.tensor([[[1.0, 3.0, 2.0, 9.0]]]).expand(40_000, 1, 4)
     open_ = torch.tensor([[[True, True, True, False]]]).expand(40_000, 1, 4)
-    action, logp = dqn.epsilon_greedy(q, open_, epsilon, torch.Generator().manual_seed(0))
+    action, logp = epsilon_greedy(q, open_, epsilon, torch.Generator().manual_seed(0))
     share = torch.bincount(action.flatten(), minlength=4) / len(action)
     want = torch.tensor([epsilon / 3, 1 - 2 * epsilon / 3, epsilon / 3, 0])
     torch.testing.assert_close(share, want, atol=0.01, rtol=0)
@@ -83,8 +84,7 @@ def test_epsilon_greedy_draws_what_it_says(epsilon):
 
 
 def test_epsilon_falls_and_stays():
-    config = dqn.Config(exploration=500, epsilon_end=0.1)
-    assert [dqn.epsilon_at(config, step) for step in (0, 250, 500, 900)] == pytest.approx([1, 0.55, 0.1, 0.1])
+    assert [epsilon_at(step, 500, 0.1) for step in (0, 250, 500, 900)] == pytest.approx([1, 0.55, 0.1, 0.1])
 
 
 def test_ddpg_says_how_likely_its_noise_was():

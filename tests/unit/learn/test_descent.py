@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from evolvent.learn.losses import masked_mean
 from evolvent.learn.team import descent
-from evolvent.learn.team.descent import Rows, descend, pieces
+from evolvent.learn.team.descent import Rows, decaying, descend, pieces
 
 ROWS, AGENTS = 50, 3
 
@@ -77,3 +77,14 @@ def test_nothing_to_do_tells_nothing():
     net = nn.Linear(1, 1)
     adam = torch.optim.Adam(net.parameters())
     assert descend(adam, [], lambda rows: (net.weight.sum(), {}), torch.zeros(0), grad_clip=1.0) == {}
+
+
+def test_rates_fall_from_what_they_began_with_also_after_a_checkpoint_was_loaded():
+    nets = [torch.nn.Linear(1, 1) for _ in range(2)]
+    adams = [torch.optim.Adam(net.parameters(), lr=lr) for net, lr in zip(nets, (0.4, 0.1), strict=True)]
+    at = decaying({"net": nets[0], "first": adams[0], "second": adams[1]}, 0.5)
+    at(0.5)
+    assert [adam.param_groups[0]["lr"] for adam in adams] == pytest.approx([0.3, 0.075])
+    adams[0].load_state_dict(adams[0].state_dict())
+    at(1.0)
+    assert [adam.param_groups[0]["lr"] for adam in adams] == pytest.approx([0.2, 0.05])

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evolvent.core.errors import BadInput
 from evolvent.core.team import ActionSpec, Frame, TeamSpec
 from evolvent.learn.checkpoint import load, save
 from evolvent.learn.team.replay import Replay
@@ -129,6 +130,21 @@ def test_a_checkpoint_brings_it_back(tmp_path, steps):
         for a, b in pairs:
             assert torch.equal(a, b)
     assert again.state_dict()["at"] == replay.state_dict()["at"]
+
+
+def test_courses_go_on_over_the_end_of_the_ring_and_are_as_long_as_there_are_steps():
+    replay = filled([(ON, ON), (ON, ON), (OVER, ON), (ON, ON), (ON, ON)], capacity=8)  # steps 1 to 4 are there
+    got = replay.courses(200, 3, torch.Generator().manual_seed(0))
+    seen = {tuple(course) for course in got.view.obs[..., 0, 0].tolist()}
+    assert seen == {(1, 2, 3), (2, 3, 4), (101, 102, 103), (102, 103, 104)}
+    mine = (got.view.obs[:, 0, 0, 0] == 1).nonzero()[0, 0]
+    assert got.discount[mine].tolist() == [0.5, 0, 0.5] and got.after.obs[mine, :, 0, 0].tolist() == [2, 2.5, 4]
+    assert replay.courses(3, 9, torch.Generator()).reward.shape == (3, 4, 2)
+
+
+def test_another_size_is_refused_by_name():
+    with pytest.raises(BadInput, match=r"another size(?s:.*)4 steps(?s:.*)3, those of the checkpoint(?s:.*)--buffer"):
+        Replay(VIEWS, 8, 2).load_state_dict(filled([(ON, ON)] * 2, capacity=6).state_dict())
 
 
 # ------------------------------------------------------------------------------------------------ targets

@@ -12,7 +12,9 @@ from evolvent.evaluate.live import Live
 from evolvent.learn.checkpoint import latest
 from evolvent.learn.team import critic, ppo
 from evolvent.learn.team.config import Joint
+from evolvent.runs.team import factored
 from evolvent.runs.team import run as team
+from evolvent.runs.team.factored import FactoredConfig
 from run_folders import Killed, begin, stable
 from toy_team import counters
 
@@ -33,10 +35,14 @@ CASES = {
     "happo": {"env": "spread:n=2,limit=4", "minibatches": 2},
     "hatrpo": {"env": "spread:n=2,limit=4,discrete=true"},
     "mappo": {"env": "spread:n=2,limit=4", "optimal_baseline": "surrogate", "minibatches": 3},
-    "ippo": {"env": "spread:n=2,limit=4", "shared": False},
+    "ippo": {"env": "spread:n=2,limit=4", "shared": False, "memory": 3},
     "coma": {"env": "spread:n=2,limit=4,discrete=true", "critic_steps": 3, "target_every": 5},
     "ppo": {"env": "spread:n=1,limit=4", "minibatches": 2},
     "atla": {"env": "disrupt:[spread:n=1,limit=4],obs=adversary:0.1", "minibatches": 2, "block": 2},
+    "vdn": {"env": "dying", "target_every": 7, "n_step": 3, **REPLAY},
+    "qmix": {"env": "spread:n=2,limit=4,discrete=true", "target_every": 7, "memory": 3, "course": 4, **REPLAY},
+    "maddpg": {"env": "spread:n=2,limit=4", "n_step": 2, **REPLAY},
+    "hasac": {"env": "dying", "alpha": 0.0, **REPLAY},
     "dqn": {"env": "spread:n=1,limit=4,discrete=true", "target_every": 7, "n_step": 3, **REPLAY},
     "ddpg": {"env": "spread:n=1,limit=4", "twin": True, "smoothing": 0.2, "delay": 2, "n_step": 2, **REPLAY},
 }
@@ -54,6 +60,8 @@ def test_continued_is_as_if_never_stopped(algo, how, tmp_path, monkeypatch):
     config = with_fields(module.Config(), **COMMON, **hidden, **CASES[algo])
     # the last that learns in an update: a function of the system, or one that it imports where it runs
     places = [(module, name) for name in ("learn_values", "learn", "improve")]
+    if issubclass(module.Config, FactoredConfig):
+        places.append((factored, "improve"))
     places += (
         [(ppo, "improve_joint")]
         if issubclass(module.Config, Joint)

@@ -109,6 +109,8 @@ class Checked:
             raise EnvError("an attempt ended without its last observation", where=self.name)
         if self.team.parts and frame.part_BAR is None:
             raise EnvError("a reward without its parts", expected=", ".join(self.team.parts), where=self.name)
+        if frame.available_BAN is not None:
+            self._check_open(frame.available_BAN, frame.active_BA)
         columns = {field.name: getattr(frame, field.name) for field in dataclasses.fields(frame)}
         for name in _WORDS:
             array = columns[name]
@@ -122,6 +124,15 @@ class Checked:
                 place = self._place(at[0], at[1] if "A" in name.rsplit("_", 1)[1] else None)
                 raise EnvError(f"{_WORDS[name]} is not finite", got=float(array[at]), where=place)
         return frame
+
+    def _check_open(self, available_BAN: np.ndarray, active_BA: np.ndarray | None) -> None:
+        shut_BA = ~available_BAN.any(axis=2) & (self._choices_A > 0)
+        if active_BA is not None:
+            shut_BA &= active_BA
+        if shut_BA.any():
+            b, i = np.argwhere(shut_BA)[0]
+            do = "leave an agent one choice, or say that it does not take part (active_BA)"
+            raise EnvError("no choice is available", expected="at least one", where=self._place(b, i), do=do)
 
     def _place(self, copy: int, agent: int | None) -> str:
         who = "" if agent is None else f", agent {self.team.agents[agent]}"

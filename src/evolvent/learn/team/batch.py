@@ -23,12 +23,16 @@ class View:
         state: float32 ``[..., S]``; all observations in a row where the environment has no state.
         available: bool ``[..., A, N]``, or ``None`` where every choice is always open.
         active: bool ``[..., A]``, or ``None`` where everybody always lives.
+        memory: what each agent's policy remembers, before it sees this, float32 ``[..., A, W]``; ``None`` = nothing.
+        begins: bool ``[...]``, where an attempt begins; with ``memory`` only.
     """
 
     obs: Tensor
     state: Tensor
     available: Tensor | None = None
     active: Tensor | None = None
+    memory: Tensor | None = None
+    begins: Tensor | None = None
 
     def __getitem__(self, rows: Tensor | slice | int) -> View:
         """The same columns, chosen rows of the first axis."""
@@ -38,19 +42,27 @@ class View:
         """``[T, B, ...]`` as ``[T*B, ...]``, without a copy."""
         return self._map(lambda column: column.flatten(0, 1))
 
+    def by_copy(self) -> View:
+        """``[T, B, ...]`` as ``[B, T, ...]``: rows are the courses of single copies, for policies with memory."""
+        return self._map(lambda column: column.transpose(0, 1))
+
     def _map(self, change: Callable[[Tensor], Tensor]) -> View:
-        columns = (self.obs, self.state, self.available, self.active)
+        columns = (self.obs, self.state, self.available, self.active, self.memory, self.begins)
         return View(*(None if column is None else change(column) for column in columns))  # type: ignore[arg-type]
 
 
 class Own(NamedTuple):
-    """What one agent saw and did: rows are the T*B joint steps; see ``View`` and ``Batch``."""
+    """What one agent saw and did: rows are the T*B joint steps, or with memory courses ``[B, T]``; see ``View`` and
+    ``Batch``.
+    """
 
     obs: Tensor
     action: Tensor
     logp: Tensor
     available: Tensor | None
     active: Tensor | None
+    memory: Tensor | None = None
+    begins: Tensor | None = None
 
     def ratio(self, logp: Tensor) -> Tensor:
         """``pi / pi_old`` of whole actions, given ``log pi`` of their parts; 1 where the agent was not alive."""
@@ -87,19 +99,32 @@ class Batch:
         return torch.tensor(column, dtype=torch.float32, device=self.logp.device)
 
     def of(self, agent: int) -> Own:
-        """One agent's columns of all joint steps, flat; those that are not alive among them."""
-        view = self.view.flat()
-        return Own(
-            view.obs[:, agent].contiguous(),
-            self.action[:, :, agent].flatten(0, 1),
-            self.logp[:, :, agent].flatten(0, 1),
-            None if view.available is None else view.available[:, agent],
-            None if view.active is None else view.active[:, agent],
+        """One agent's columns of all joint steps, as ``learned``; those that are not alive among them."""
+        view, action, logp = self.learned()
+        lead, columns = (
+            (slice(None),) * (action.ndim - self.action.ndim + 2),
+            (view.available, view.active, view.memory),
         )
+        available, active, memory = (None if column is None else column[*lead, agent] for column in columns)
+        obs = view.obs[*lead, agent].contiguous()
+        return Own(obs, action[*lead, agent], logp[*lead, agent], available, active, memory, view.begins)
 
-    def passes(self, epochs: int, minibatches: int, generator: torch.Generator) -> Iterator[Tensor | slice]:
-        """Rows of the flat batch, ``epochs`` times in ``minibatches`` random parts; one part is a slice: no copy."""
-        n = self.logp.shape[0] * self.logp.shape[1]
+    def learned(self) -> tuple[View, Tensor, Tensor]:
+        """View, actions and logp to learn from: rows are single joint steps, or with memory courses ``[B, T, ...]``."""
+        view = self.view.flat() if self.view.memory is None else self.view.by_copy()
+        return view, self.rows(self.action), self.rows(self.logp)
+
+    def rows(self, column: Tensor) -> Tensor:
+        """A column ``[T, B, ...]`` in the order of ``learned``."""
+        return column.flatten(0, 1) if self.view.memory is None else column.transpose(0, 1)
+
+    def passes(
+        self, epochs: int, minibatches: int, generator: torch.Generator, *, learned: bool = False
+    ) -> Iterator[Tensor | slice]:
+        """Rows of the flat batch, or of what is ``learned``, ``epochs`` times in ``minibatches`` random parts; one part
+        is a slice: no copy.
+        """
+        n = self.logp.shape[1] * (1 if learned and self.view.memory is not None else self.logp.shape[0])
         for _ in range(epochs):
             if minibatches <= 1:
                 yield slice(None)

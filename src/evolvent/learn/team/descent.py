@@ -7,6 +7,7 @@ intermediate result is memory fresh from the system. Pieces give the same gradie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,23 @@ def descend(
         optimizer.step()
         steps.append(metrics | {"grad_norm": torch.stack(sizes).norm().item()})
     return means(steps)
+
+
+def decaying(parts: Mapping[str, Any], end: float) -> Callable[[float], None]:
+    """Brings the rates of the optimizers among ``parts`` to ``end`` times what they are now, linearly.
+
+    Returns:
+        What is told the share of the run that is over, 0..1, before each update.
+    """
+    optimizers = [part for part in parts.values() if isinstance(part, torch.optim.Optimizer) and end != 1.0]
+    rates = [[group["lr"] for group in one.param_groups] for one in optimizers]
+
+    def at(done: float) -> None:
+        for optimizer, own in zip(optimizers, rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, own, strict=True):
+                group["lr"] = rate * (1.0 + (end - 1.0) * done)
+
+    return at
 
 
 def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:

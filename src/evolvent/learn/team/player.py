@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -15,7 +16,8 @@ from evolvent.learn.team.batch import View
 from evolvent.learn.team.views import Views
 
 Act = Callable[[View, bool, torch.Generator], Tensor]
-"""(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``."""
+"""(what is seen, whether to act greedily, random stream) → actions ``[B, A, ...]``; a policy with memory writes what it
+now remembers over ``View.memory``."""
 MAX_STEPS = 100_000
 
 
@@ -44,18 +46,23 @@ class TeamPlayer:
 
     def __init__(self, views: Views, act: Act) -> None:
         self.views, self._act = views, act
+        self._memory: Tensor | None = None
+
+    def begin(self) -> None:
+        """Forget: all attempts begin anew. Those that end by themselves are forgotten one by one."""
+        self._memory = None
+        if isinstance(self._act, Remembering):
+            self._act.begin()
 
     @torch.no_grad()
     def act(self, frame: Frame, *, greedy: bool, generator: torch.Generator) -> np.ndarray:
         """Actions ``[B, A, ...]`` for what B copies show: sampled, or the most probable ones."""
         if isinstance(self._act, Remembering):
             self._act.follow(frame)
-        return self._act(self.views.of(frame), greedy, generator).cpu().numpy()
-
-    def begin(self) -> None:
-        """Environments were reset: an agent that goes by what came before forgets it."""
-        if isinstance(self._act, Remembering):
-            self._act.begin()
+        view = self.views.of(frame)
+        if self.views.memory:
+            view = replace(view, memory=self._recalled(frame, view))
+        return self._act(view, greedy, generator).cpu().numpy()
 
     def play(
         self,
@@ -80,8 +87,8 @@ class TeamPlayer:
         each, copies = -(-episodes // env.n_envs), env.n_envs
         played, length, gained = np.zeros(copies, int), np.zeros(copies, int), np.zeros(copies)
         rows: list[dict[str, float]] = []
-        self.begin()
         frame = env.reset(seed)
+        self.begin()
         for _ in range(MAX_STEPS):
             frame = env.step(self.act(frame, greedy=greedy, generator=generator))
             for one in watch:
@@ -114,8 +121,8 @@ class TeamPlayer:
         Raises:
             EnvError: the environment broke, or its drawing did.
         """
-        self.begin()
         frame, first = env.reset(seed), _draw(env)
+        self.begin()
         if first is None:
             return []
         frames, every = [first], 1
@@ -129,6 +136,13 @@ class TeamPlayer:
                     frames, every = frames[::2], 2 * every
         chosen = np.linspace(0, len(frames) - 1, min(count, len(frames))).round().astype(int)
         return [frames[i] for i in chosen]
+
+    def _recalled(self, frame: Frame, view: View) -> Tensor:
+        shape = (*view.obs.shape[:2], self.views.memory)
+        if self._memory is None or self._memory.shape != shape:
+            self._memory = view.obs.new_zeros(shape)
+        self._memory[torch.from_numpy(frame.done_B).to(view.obs.device)] = 0.0
+        return self._memory
 
 
 def _draw(env: TeamEnv) -> np.ndarray | None:

@@ -33,20 +33,20 @@ def improve_together(
     ``adam`` is the optimizer of ``actors.groups()``; separate actors learn from their own means. Returns means for the
     log: policy_loss, entropy, grad_norm, clipped.
     """
-    seen, action, old_logp = batch.view.flat(), batch.action.flatten(0, 1), batch.logp.flatten(0, 1)
-    adv = adv_TBA.flatten(0, 1)
-    weight, each = (1.0, 1) if actors.shared else (own_means(adv, seen.active), adv.shape[1])
+    (seen, action, old_logp), adv = batch.learned(), batch.rows(adv_TBA)
+    weight, each = (1.0, 1) if actors.shared else (own_means(adv, seen.active), adv.shape[-1])
 
     def loss_of(rows: Rows) -> tuple[Tensor, dict[str, Tensor | float]]:
         view = seen[rows]
-        now = actors.logprobs(view.obs, action[rows], available_BAN=view.available)
+        known = actors.seen(view.obs, view.memory, view.begins)
+        now = actors.logprobs(known, action[rows], available_BAN=view.available)
         gain = clipped_surrogate(now.logp, old_logp[rows], adv[rows], clip=config.clip, parts="product")
         gain, entropy = (masked_mean(weight * x, view.active) for x in (gain, now.entropy))
         moved = clipped_share(now.logp, old_logp[rows], config.clip, view.active)
         metrics = {"policy_loss": -gain / each, "entropy": entropy / each, "clipped": moved}
         return -gain - config.entropy * entropy, metrics
 
-    passes = batch.passes(config.epochs, config.minibatches, generator)
+    passes = batch.passes(config.epochs, config.minibatches, generator, learned=True)
     return descend(adam, passes, loss_of, adv, mask=seen.active, grad_clip=config.grad_clip)
 
 

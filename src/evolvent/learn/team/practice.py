@@ -23,6 +23,7 @@ from evolvent.core.team import TeamEnv
 from evolvent.envs.team.disrupt import Attack, arm
 from evolvent.learn.team.batch import Batch, View
 from evolvent.learn.team.course import Course
+from evolvent.learn.team.descent import decaying
 from evolvent.learn.team.player import Act, TeamPlayer
 from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.views import Views
@@ -34,7 +35,9 @@ Watch = Callable[[TeamPlayer, dict[str, Any]], object]
 class Practice:
     """The members of ``runs.team.run.TeamRun`` that a loop uses."""
 
-    def __init__(self, env: TeamEnv, steps: int, horizon: int, seed: int, device: str, watch: Watch | None) -> None:
+    def __init__(
+        self, env: TeamEnv, steps: int, horizon: int, seed: int, device: str, watch: Watch | None, lr_end: float
+    ) -> None:
         self.env, self.device, self._seed, self._watch = env, torch.device(device), seed, watch
         self.views = Views(env.team, ids=False, device=self.device)
         self.steps = Steps(self.views, horizon, env.n_envs)
@@ -43,9 +46,11 @@ class Practice:
         self._player: TeamPlayer | None = None
         self._total = max(1, steps // (horizon * env.n_envs))
         self._course = Course(env, seed, remember=False)
+        self._lr_end, self._decay = lr_end, decaying({}, lr_end)
 
     def keep(self, act: Act, **parts: Any) -> None:
         """Say how the team acts; there are no checkpoints for ``parts``."""
+        self._decay = decaying(parts, self._lr_end)
         self._player = TeamPlayer(self.views, act)
 
     def arm(self, attack: Attack) -> None:
@@ -61,9 +66,11 @@ class Practice:
     def updates(self) -> Iterator[int]:
         """The numbers of the updates to do."""
         self.steps.see(self._course.restart(0), 0)
+        self.steps.recall(None)
         for update in range(self._total):
             self.restarted = update == 0
             self.generator.manual_seed(seed_tree(self._seed, "update", update))
+            self._decay(update / self._total)
             self.steps.begin()
             yield update
 
@@ -93,13 +100,21 @@ class Practice:
 
 @contextmanager
 def practice(
-    env: TeamEnv, *, steps: int, horizon: int, seed: int, device: str = "cpu", watch: Watch | None = None
+    env: TeamEnv,
+    *,
+    steps: int,
+    horizon: int,
+    seed: int,
+    device: str = "cpu",
+    watch: Watch | None = None,
+    lr_end: float = 1.0,
 ) -> Iterator[Practice]:
     """A team that learns in environments which are open, for ``steps`` steps over all copies (whole updates).
 
-    ``horizon`` steps of each copy are an update; ``watch`` is called after each. torch's own random stream is the
+    ``horizon`` steps of each copy are an update; ``watch`` is called after each; learning rates fall to ``lr_end``
+    times what they begin with. torch's own random stream is the
     learner's inside and goes on afterwards as if nothing had been.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed_tree(seed, "weights"))
-        yield Practice(env, steps, horizon, seed, device, watch)
+        yield Practice(env, steps, horizon, seed, device, watch, lr_end)

@@ -12,11 +12,13 @@ was killed goes on with the numbers of one that was not.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from evolvent.core.errors import BadInput
 from evolvent.learn.team.batch import View
 from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.views import Views
@@ -25,7 +27,7 @@ _AFTER = "after_"
 
 
 class Transitions(NamedTuple):
-    """M joint transitions, on the device of the policy.
+    """M joint transitions, on the device of the policy; or M courses of T: ``[M, T, ...]``.
 
     Attributes:
         view: what was seen before acting, ``[M, ...]``.
@@ -75,6 +77,8 @@ class Replay:
             if last is not None and frame.done_B.any():
                 row[_AFTER + name] = after = column[t + 1].clone()
                 after[ended] = torch.from_numpy(last[frame.done_B]).to(after.device)
+        if steps.memory is not None:
+            row |= {"memory": steps.memory[t], "begins": steps.begins[t]}
         for name, value in row.items():
             if name not in self._columns:
                 self._columns[name] = value.new_empty(self._rows, *value.shape)
@@ -92,12 +96,25 @@ class Replay:
         drawn = torch.randint(len(self), (count,), generator=generator, device=self.views.device)
         return self.transitions(drawn // self.n_envs, drawn % self.n_envs)
 
+    def courses(self, count: int, steps: int, generator: torch.Generator) -> Transitions:
+        """Courses of so many steps of a copy, ``[M, T, ...]``, drawn uniformly; shorter ones while there are fewer."""
+        steps = min(steps, self._size)
+
+        def drawn(most: int) -> Tensor:
+            return torch.randint(most, (count, 1), generator=generator, device=self.views.device)
+
+        age = drawn(self._size - steps + 1) + torch.arange(steps, device=self.views.device)
+        row = (self._at - self._size + age) % self._rows
+        return self.transitions(row, drawn(self.n_envs).expand_as(row))
+
     def transitions(self, row: Tensor, copy: Tensor) -> Transitions:
-        """Those that begin in given rows and copies, int64 ``[M]`` each."""
+        """Those that begin in given rows and copies, int64 ``[M]`` each, or ``[M, T]``."""
         held, newest = self._columns, (self._at - 1) % self._rows
         view, action = self._view(row, copy), held["action"][row, copy]
+        if "memory" in held:
+            view = replace(view, memory=held["memory"][row, copy], begins=held["begins"][row, copy])
         reward = torch.zeros_like(held["reward"][row, copy])
-        discount, goes_on, last = torch.ones_like(reward[:, 0]), torch.ones_like(row, dtype=torch.bool), row
+        discount, goes_on, last = torch.ones_like(reward[..., 0]), torch.ones_like(row, dtype=torch.bool), row
         for _ in range(self.n_step):
             last = torch.where(goes_on, row, last)
             reward += (discount.unsqueeze(-1) * held["reward"][row, copy]).masked_fill(~goes_on.unsqueeze(-1), 0.0)
@@ -111,10 +128,22 @@ class Replay:
     def state_dict(self) -> dict[str, Any]:
         """The rows that are filled, and which is the next to be written."""
         held = {name: column[: self._size] for name, column in self._columns.items()}
-        return {"at": self._at, "size": self._size, "columns": held}
+        return {"at": self._at, "size": self._size, "rows": self._rows, "columns": held}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Of a buffer of the same capacity."""
+        """Of a buffer of the same capacity.
+
+        Raises:
+            BadInput: it holds another number of steps.
+        """
+        if (rows := int(state.get("rows", self._rows))) != self._rows:  # earlier checkpoints do not say it
+            raise BadInput(
+                "a replay buffer of another size",
+                got=f"{self._rows} steps of each copy",
+                expected=f"{rows}, those of the checkpoint",
+                where="--buffer",
+                do="resume with the buffer that the run began with",
+            )
         self._at, self._size = int(state["at"]), int(state["size"])
         self._columns = {}
         for name, held in state["columns"].items():

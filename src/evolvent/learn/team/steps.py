@@ -7,6 +7,7 @@ says what a policy is shown of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -44,6 +45,8 @@ class Steps:
         self.terminated = column(dtype=torch.bool)
         self.truncated = column(dtype=torch.bool)
         self.final_value = column(a)
+        self.memory: Tensor | None = None
+        self.begins = column(dtype=torch.bool, rows=horizon + 1)
         self.extra: dict[str, Tensor] = {}
         self.frame: Frame | None = None
         self._cut: list[tuple[int, Tensor, View]] = []
@@ -73,11 +76,20 @@ class Steps:
             self.active[t] = torch.from_numpy(frame.active_BA)
         return self.view(t)
 
-    def add(self, action: Tensor, logp: Tensor, value: Tensor | None, frame: Frame, **extra: Tensor) -> View:
+    def add(
+        self,
+        action: Tensor,
+        logp: Tensor,
+        value: Tensor | None,
+        frame: Frame,
+        memory: Tensor | None = None,
+        **extra: Tensor,
+    ) -> View:
         """Write the step just taken and what is seen after it; returns the new view.
 
         ``action`` as acted, ``[B, A, ...]``, ``logp`` ``[B, A, P]``, ``value`` ``[B, A]`` what the critic said before
-        the step, where there is one; ``extra`` are further columns ``[B, ...]``.
+        the step, where there is one; ``memory`` ``[B, A, W]`` is what the policy now remembers (not read where
+        ``Views`` say that it has none); ``extra`` are further columns ``[B, ...]``.
         """
         t = self.t
         if self.logp is None:
@@ -98,20 +110,27 @@ class Steps:
             for last, rows in ((frame.final_obs_BAD, self._final_obs), (frame.final_state_BS, self._final_state)):
                 if last is not None:
                     rows.append(last[done_B])
+        self.begins[t + 1] = self.terminated[t] | self.truncated[t]
+        if self.views.memory and memory is not None:
+            self._remembered[t + 1] = memory.masked_fill(self.begins[t + 1, :, None, None], 0.0)
         if frame.truncated_B.any():
-            self._cut.append((t, *self.views.cut_off(frame)))
+            rows, last = self.views.cut_off(frame)
+            if self.views.memory and memory is not None:
+                last = replace(last, memory=memory[rows])
+            self._cut.append((t, rows, last))
         self.t, self.frame = t + 1, frame
         return self.see(frame)
 
     # ---------------------------------------------------------------------------------------------- reading
     def view(self, t: int | slice) -> View:
         """What is seen before step ``t``, or before several."""
-        return self.views.shown(
+        view = self.views.shown(
             self.obs[t],
             self.state[t],
             None if self.available is None else self.available[t],
             None if self.active is None else self.active[t],
         )
+        return replace(view, memory=self._remembered[t], begins=self.begins[t]) if self.views.memory else view
 
     def batch(self, critic: Callable[[View], Tensor], scale: Callable[[Tensor], Tensor] = lambda v: v) -> Batch:
         """The T steps; what followed the last one, and what was cut off, is valued by ``critic``.
@@ -153,7 +172,7 @@ class Steps:
 
     def begin(self) -> View:
         """Start over: what was seen last is what is seen first."""
-        for column in (self.obs, self.state, self.available, self.active):
+        for column in (self.obs, self.state, self.available, self.active, self.memory, self.begins):
             if column is not None and self.t:
                 column[0] = column[self.t]
         self.t = 0
@@ -161,7 +180,19 @@ class Steps:
             ends.clear()
         return self.view(0)
 
+    def recall(self, memory: Tensor | None) -> None:
+        """What is remembered before the first step: as it was where the attempts go on, nothing where they begin."""
+        self.begins[0] = memory is None
+        if self.views.memory:
+            self._remembered[0] = 0.0 if memory is None else memory
+
     # ---------------------------------------------------------------------------------------------- inside
+    @property
+    def _remembered(self) -> Tensor:
+        if self.memory is None:
+            self.memory = self.obs.new_zeros(*self.obs.shape[:3], self.views.memory)
+        return self.memory
+
     def _mask(self, column: Tensor | None, available_BAN: np.ndarray | None, t: int) -> Tensor:
         mask = self.views.available(available_BAN, self.obs.shape[1])
         assert mask is not None

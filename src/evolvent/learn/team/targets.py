@@ -1,4 +1,6 @@
-"""What learners from a replay buffer bootstrap from: values of what was seen after, and networks that follow slowly."""
+"""What learners from a replay buffer have in common: choices that explore, values of what was seen after to bootstrap
+from, and networks that follow slowly.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +27,27 @@ def best_value(q: Tensor, available: Tensor | None = None, *, by: Tensor | None 
 def best_choice(q: Tensor, available: Tensor | None = None) -> Tensor:
     """The best choice among those available, ``[..., N]`` to int64 ``[...]``."""
     return (q if available is None else q.masked_fill(~available, -torch.inf)).argmax(-1)
+
+
+def epsilon_at(step: int, steps: int, end: float) -> float:
+    """Share of random choices at a step: falls from 1 to ``end`` over the first ``steps``."""
+    return max(end, 1.0 + (end - 1.0) * step / steps)
+
+
+def epsilon_greedy(
+    q: Tensor, available: Tensor | None, epsilon: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Choices ``[B, A]``, the best or with probability epsilon any that is available, and logp ``[B, A, 1]``."""
+    open_ = torch.ones_like(q) if available is None else available.to(q.dtype)
+    open_[..., 0] += open_.sum(-1) == 0  # who is not alive may have nothing to choose; nobody reads what is drawn
+    drawn, best = (
+        torch.multinomial(open_.flatten(0, -2), 1, generator=generator).view(q.shape[:-1]),
+        best_choice(q, available),
+    )
+    explores = torch.rand(q.shape[:-1], generator=generator, device=q.device) < epsilon
+    action = torch.where(explores, drawn, best)
+    p = epsilon / open_.sum(-1) + (1.0 - epsilon) * (action == best)
+    return action, p.log().unsqueeze(-1)
 
 
 def smoothed(action: Tensor, sigma: float, clip: float, generator: torch.Generator) -> Tensor:

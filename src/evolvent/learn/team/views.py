@@ -19,12 +19,14 @@ class Views:
         ids: whether networks tell agents apart by their numbers.
         state_dim: numbers of the shared state, or of all observations in a row where there is none.
         norms: statistics by name, empty until ``normalise`` is called.
+        memory: numbers that each agent's policy remembers within an attempt; 0 = it has no memory.
     """
 
     def __init__(self, team: TeamSpec, *, ids: bool, device: torch.device) -> None:
         self.team, self.ids, self.device = team, ids, device
         self.state_dim = team.state_dim or team.n_agents * team.obs_dim
         self.norms: dict[str, ObsNorm] = {}
+        self.memory = 0
 
     def normalise(self) -> dict[str, ObsNorm]:
         """From now on views are normalised; the statistics by name, as parts of a checkpoint.

@@ -204,6 +204,10 @@ class Actors(nn.Module):
         self._columns: dict[str, tuple[Tensor, ...]] = {}
         self._stacks: dict[str, Tensor] = {}
 
+    def seen(self, obs: Tensor, memory: Tensor | None = None, begins: Tensor | None = None) -> Tensor:
+        """What ``act`` and ``logprobs`` are given: observations; of actors with memory (``RecurrentActors``) that."""
+        return obs
+
     @torch.no_grad()
     def act(
         self,
@@ -245,18 +249,22 @@ class Actors(nn.Module):
     ) -> TeamLogprobs:
         """Log-probabilities ``[B, P]`` and entropy ``[B]`` of one agent's actions ``[B, …]``, differentiable."""
         member, allowed = self._member(agent), self.action.allowed(available_BN, agent)
-        out = member.net(self.seen_by(agent, obs_BD))
+        out = self._out_one(agent, obs_BD)
         return TeamLogprobs(*self.action.logprobs(out, member.sigma, action, allowed))
 
     def params_one(self, agent: int, obs_BD: Tensor, *, available_BN: Tensor | None = None) -> Outlook:
         """One agent's distribution as parameters, with gradients; two of them give ``kl_one``."""
         member = self._member(agent)
-        out = member.net(self.seen_by(agent, obs_BD))
+        out = self._out_one(agent, obs_BD)
         return self.action.outlook(out, member.sigma, self.action.allowed(available_BN, agent))
 
     def kl_one(self, agent: int, old: Outlook, new: Outlook) -> Tensor:
         """KL(old || new) of one agent's distributions ``[B]``, exact, in nats."""
         return divergence(old, new, self.action.allowed(None, agent))
+
+    def seen_one(self, agent: int, obs: Tensor, memory: Tensor | None = None, begins: Tensor | None = None) -> Tensor:
+        """As ``seen``, of one agent, for ``logprobs_one``: ``[..., D]``, ``[..., W]`` of its own."""
+        return obs
 
     def seen_by(self, agent: int, obs_BD: Tensor) -> Tensor:
         """What the network of one agent is shown of its observations."""
@@ -266,6 +274,9 @@ class Actors(nn.Module):
         member = self.members[0 if self.shared else agent]
         assert isinstance(member, Member)
         return member
+
+    def _out_one(self, agent: int, obs_BD: Tensor) -> Tensor:
+        return self._member(agent).net(self.seen_by(agent, obs_BD))
 
     def _out(self, obs_BAD: Tensor) -> tuple[Tensor, Tensor | None]:
         obs_BAD = with_ids(obs_BAD) if self.ids else obs_BAD

@@ -37,12 +37,32 @@ class ActorsConfig(TeamConfig):
     """Learning rate of the critics (Adam, eps 1e-5)."""
 
 
+@dataclass(frozen=True)
+class Nets:
+    """What networks are made of, besides hidden layers."""
+
+    memory: int = 0
+    """Numbers that each agent's policy remembers within an attempt (a GRU); 0 = it sees the present only."""
+
+
+@dataclass(frozen=True)
+class RecurrentConfig(ActorsConfig):
+    """Settings of actors that may have memory."""
+
+    nets: Nets = Nets()
+    """Memory."""
+
+
 def make_actors(config: ActorsConfig, views: Views) -> Actors:
     """One actor for each agent, or one for all."""
     from evolvent.models.team.actors import Actors
+    from evolvent.models.team.memory import RecurrentActors
 
-    actors = Actors(views.team, views.team.obs_dim, hidden=config.hidden, shared=config.shared, ids=views.ids)
-    return actors.to(views.device)
+    of = {"hidden": config.hidden, "shared": config.shared, "ids": views.ids}
+    if isinstance(config, RecurrentConfig) and config.nets.memory:
+        views.memory = config.nets.memory
+        return RecurrentActors(views.team, views.team.obs_dim, memory=views.memory, **of).to(views.device)
+    return Actors(views.team, views.team.obs_dim, **of).to(views.device)
 
 
 def make_joint(config: JointConfig, views: Views, **more: Any) -> JointPolicy:
@@ -64,7 +84,10 @@ def acting(actors: Actors) -> Act:
     """How a team of separate or shared actors plays."""
 
     def act(view: View, greedy: bool, generator: torch.Generator) -> Tensor:
-        return actors.act(view.obs, available_BAN=view.available, greedy=greedy, generator=generator)[0]
+        seen = actors.seen(view.obs, view.memory)
+        if view.memory is not None:
+            view.memory.copy_(seen)
+        return actors.act(seen, available_BAN=view.available, greedy=greedy, generator=generator)[0]
 
     return act
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Collection
 from typing import Any
 
 from evolvent.core.errors import BadInput
+from evolvent.core.team import TeamSpec
 
 _AT_LEAST_ONE = """
     steps envs horizon epochs critic_epochs minibatches width blocks heads eval_episodes save_every threads hidden
     critic_hidden critic_steps target_every backtracks buffer batch train_every n_step delay exploration
     log_every rounds
 """
-_SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau", "share", "expectile")
+_SHARES = ("gamma", "gae_lambda", "backtrack", "epsilon_end", "tau", "share", "expectile", "lr_end")
 _NOT_NEGATIVE = """
-    lr critic_lr entropy eval_every keep_rollouts rank_weight damping accept_ratio step_s warmup smoothing
+    lr critic_lr entropy eval_every keep_rollouts rank_weight damping accept_ratio step_s warmup smoothing memory
 """
 _POSITIVE = ("clip", "value_clip", "grad_clip", "delta", "noise")
 
@@ -26,7 +28,11 @@ def check_settings(config: Any) -> None:
     Raises:
         BadInput: names the flag, what was got and what is accepted.
     """
-    values = {f.name: getattr(owner, f.name) for owner in (config.plan, config) for f in dataclasses.fields(owner)}
+    owners = [
+        config,
+        *(x for f in dataclasses.fields(config) if dataclasses.is_dataclass(x := getattr(config, f.name))),
+    ]
+    values = {f.name: getattr(owner, f.name) for owner in owners for f in dataclasses.fields(owner)}
     for name, value in values.items():
         low, high, open_ = _bounds(name)
         for one in value if isinstance(value, tuple) else (value,):
@@ -42,12 +48,15 @@ def check_minibatches(config: Any) -> None:
     Raises:
         BadInput: ``minibatches`` is larger than copies times steps.
     """
-    parts, most = getattr(config, "minibatches", 1), config.envs * config.horizon
+    parts, remembers = getattr(config, "minibatches", 1), getattr(getattr(config, "nets", None), "memory", 0)
+    most = config.envs * (1 if remembers else config.horizon)
     if parts > most:
         raise BadInput(
-            "more minibatches than steps in a rollout",
+            "more minibatches than copies of the environment"
+            if remembers
+            else "more minibatches than steps in a rollout",
             got=parts,
-            expected=f"at most --envs x --horizon = {most}",
+            expected=f"at most --envs {'' if remembers else 'x --horizon '}= {most}",
             where="--minibatches",
         )
 
@@ -61,3 +70,14 @@ def _bounds(name: str) -> tuple[float | None, float, bool]:
     if name in _POSITIVE:
         return 0, math.inf, True
     return (0, math.inf, False) if name in _NOT_NEGATIVE.split() else (None, math.inf, False)
+
+
+def check_kind(team: TeamSpec, kinds: Collection[str], env: str, do: str) -> None:
+    """Refuse actions of another kind than those of ``kinds`` (``TeamSpec.kind``).
+
+    Raises:
+        BadInput: ``do`` says what takes them.
+    """
+    if team.kind not in kinds:
+        expected = " or ".join(f"{kind} actions" for kind in kinds)
+        raise BadInput("actions of another kind", got=f"{team.kind} actions", expected=expected, where=env, do=do)

@@ -27,6 +27,8 @@ class Plan:
     keep_rollouts: int = 1
     """Rollouts that are kept: 1 = the newest checkpoint's alone (rollout.json); K of the newest checkpoints, or 0 = of
     every update, in rollouts/: whole attempts, as data to learn from."""
+    lr_end: float = 1.0
+    """What learning rates fall to by the end of the run, linearly, as a share of what they begin with."""
     init: str = ""
     """Run folder whose weights initialise the networks (the number of agents may differ); empty = random weights."""
     step_s: float = 300.0
@@ -120,6 +122,32 @@ class ReplayConfig(EnvConfig):
     """Steps of each copy between two gradient steps."""
     n_step: int = 1
     """Rewards that a target sums before it is bootstrapped; fewer where an attempt ends."""
+
+
+@dataclass(frozen=True)
+class JointReplayConfig(ReplayConfig):
+    """Settings of a team's learners from a replay buffer with critics of joint actions."""
+
+    ids: bool = True
+    """Append the agent's index (one-hot) to its observation."""
+    steps: int = 500_000
+    """Total environment steps over all copies; one step moves every agent of one copy. Only whole updates are run."""
+    envs: int = 10
+    """Copies of the environment that are stepped in parallel."""
+    horizon: int = 200
+    """Steps of each copy of the environment between two lines of the log (an update)."""
+    batch: int = 256
+    """Transitions of a gradient step."""
+    warmup: int = 5_000
+    """Steps over all copies with random actions, before the first gradient step."""
+    hidden: tuple[int, ...] = (128, 128)
+    """Hidden layers of actors and critics, as their widths."""
+    lr: float = 5e-4
+    """Learning rate of the actors (Adam)."""
+    critic_lr: float = 1e-3
+    """Learning rate of the critics (Adam)."""
+    tau: float = 0.005
+    """Share by which the copies follow in a step."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evolvent.core.errors import BadInput
 from evolvent.core.team import TeamEnv, TeamSpec
-from evolvent.runs.team.checks import check_minibatches, check_settings
+from evolvent.runs.team.checks import check_kind, check_minibatches, check_settings
 
 if TYPE_CHECKING:
     from evolvent.learn.team.player import TeamPlayer
@@ -33,7 +33,8 @@ def trained(
     config = dataclasses.replace(config, envs=env.n_envs)
     check_settings(config)
     check_minibatches(config)
-    sizes = {"steps": config.steps, "horizon": config.horizon, "device": config.plan.device}
+    plan = config.plan
+    sizes = {"steps": config.steps, "horizon": config.horizon, "device": plan.device, "lr_end": plan.lr_end}
     with practice(env, seed=seed, watch=watch, **sizes) as team:
         loop(config, team)
         return team.player
@@ -64,7 +65,5 @@ def check_one_agent(team: TeamSpec, kinds: Collection[str], env: str, do: str = 
     if team.n_agents > 1:
         got, do = ", ".join(map(str, team.agents)), do or "use ippo, or mappo and others for teams"
         raise BadInput("several agents", got=got, expected="an environment of one agent", where=env, do=do)
-    if team.kind not in kinds:
-        do = do or {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
-        expected = " or ".join(f"{kind} actions" for kind in kinds)
-        raise BadInput("actions of another kind", got=f"{team.kind} actions", expected=expected, where=env, do=do)
+    do = do or {"discrete": "use dqn or ppo", "continuous": "use ddpg or ppo"}.get(team.kind, "use ppo")
+    check_kind(team, kinds, env, do)

@@ -46,6 +46,7 @@ from evolvent.evaluate.live import Live
 from evolvent.evaluate.pages import png
 from evolvent.learn.team.batch import Batch, View
 from evolvent.learn.team.course import Course
+from evolvent.learn.team.descent import decaying
 from evolvent.learn.team.player import Act, TeamPlayer
 from evolvent.learn.team.steps import Steps
 from evolvent.learn.team.views import Views
@@ -98,6 +99,7 @@ class TeamRun:
         self._ledger: RolloutLedger | None = None
         self._player: TeamPlayer | None = None
         self._attack: Attack | None = None
+        self._decay: Callable[[float], None] = lambda done: None
         torch.manual_seed(seed_tree(config.seed, "weights"))
 
     # ---------------------------------------------------------------------------------------------- the loop
@@ -107,6 +109,7 @@ class TeamRun:
         self._player = TeamPlayer(self.views, act)
         norms = self.views.normalise() if decided(self.config, self.folder.path, resume=self.shell.resume) else {}
         parts |= norms
+        self._decay = decaying(parts, self.config.plan.lr_end)
         self.shell.keep(**parts)
         self._standing = self.shell.restore(lambda state: int(state["update"]) * self._each).get("environments", {})
         if self.shell.update > 0:
@@ -142,6 +145,7 @@ class TeamRun:
             if update % self.config.plan.save_every == 0 or update == self.shell.first:
                 self._restart()
             self.generator.manual_seed(seed_tree(self.config.seed, "update", update))
+            self._decay(update / self.shell.total)
             self.steps.begin()
             yield update
 
@@ -272,6 +276,7 @@ class TeamRun:
             self.live.status(f"repeating {len(standing['taken'])} steps, to where the environments stood")
         frame = self._course.repeat(standing) if standing else self._course.restart(self.shell.update)
         self.steps.begin()
+        self.steps.recall(standing.get("memory"))
         self.steps.see(frame, 0)
 
     def rescue(self) -> None:
@@ -291,7 +296,8 @@ class TeamRun:
         if self._ledger is not None and not self._broken and retain:
             store(self.folder.path, self._ledger, self.shell.update, retain)
         between = self.shell.update % self.config.plan.save_every and not self._broken
-        return {"environments": self._course.state()} if between else {}
+        memory = {} if self.steps.memory is None else {"memory": self.steps.memory[self.steps.t]}
+        return {"environments": {**self._course.state(), **memory}} if between else {}
 
 
 @contextmanager
