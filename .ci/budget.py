@@ -12,7 +12,7 @@ from pathlib import Path
 FILE_MAX = 500
 FILE_MEDIAN = 150
 FUNCTION_MAX = 80
-CONFIG_FIELDS_MAX = 20
+CONFIG_FIELDS_MAX = 21
 PARAMETERS_MAX = 8
 # functions with more, which are called with names: of a file, or one of it
 MANY = {

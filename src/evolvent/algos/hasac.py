@@ -242,8 +242,8 @@ def make_networks(config: Config, views: Views) -> Networks:
     width = team.n_agents * (team.choices + team.dims)
     critics = nn.ModuleList(Critic(views.state_dim + width, hidden=config.hidden, ids=width) for _ in range(2))
     log_alpha = nn.ParameterList([nn.Parameter(torch.zeros(team.n_agents))])
-    nets = Networks(ActionHead(team), actors, critics, log_alpha)
-    return Networks(*(net.to(views.device) for net in nets))
+    to = views.device
+    return Networks(ActionHead(team).to(to), actors.to(to), critics.to(to), log_alpha.to(to))
 
 
 def act(

@@ -295,9 +295,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Frame:
-    """A page of the run folder that runs scripts: it starts on a click, in a frame that reaches nothing; ``tall``: the
-    frame is higher than wide.
-    """
+    """A page of the run folder with scripts: begun by a click, in a frame that reaches nothing, ``tall`` or wide."""
 
     file: str
     name: str
@@ -459,8 +457,8 @@ def to_json(page: Page) -> dict[str, Any]:
 
 def _open(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        values = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-        usual = {field.name: field.default for field in dataclasses.fields(value)}
+        every = dataclasses.fields(value)
+        values, usual = {one.name: getattr(value, one.name) for one in every}, {one.name: one.default for one in every}
         fields = {name: one for name, one in values.items() if type(one) is not type(usual[name]) or one != usual[name]}
         named = {"type": type(value).__name__.lower()} if type(value).__name__.lower() in _TYPES else {}
         return named | {name: _open(one) for name, one in fields.items()}
@@ -472,10 +470,9 @@ def _open(value: Any) -> Any:
 
 
 def _blocks(found: Any, depth: int) -> tuple[Any, ...]:
-    if not isinstance(found, list):
-        return (Unreadable("blocks that are no list"),)
-    if depth > DEPTH:
-        return (Unreadable(f"more than {DEPTH} sections inside one another"),)
+    if not isinstance(found, list) or depth > DEPTH:
+        deep = f"more than {DEPTH} sections inside one another"
+        return (Unreadable(deep if isinstance(found, list) else "blocks that are no list"),)
     return tuple(_block(one, depth) for one in cast("list[Any]", found))
 
 

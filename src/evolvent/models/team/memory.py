@@ -78,21 +78,26 @@ class RecurrentActors(Actors):
         """As ``seen``, of T steps of one agent: ``obs`` ``[M, T, D]``, ``memory`` ``[M, T, W]``, to ``[M, T, W]``."""
         assert memory is not None and begins is not None
         x = self.seen_by(agent, obs).unsqueeze(-2)
-        return self._member(agent).net.unrolled(x, memory[:, 0].unsqueeze(-2), begins).squeeze(-2)
+        return self._net(agent).unrolled(x, memory[:, 0].unsqueeze(-2), begins).squeeze(-2)
+
+    def _net(self, agent: int) -> Recurrent:
+        net = self._member(agent).net
+        assert isinstance(net, Recurrent)
+        return net
 
     def _out_one(self, agent: int, obs_BD: Tensor) -> Tensor:
-        return self._member(agent).net.out(obs_BD)
+        return self._net(agent).out(obs_BD)
 
     def _out(self, obs_BAD: Tensor) -> tuple[Tensor, Tensor | None]:
         out = self._each(lambda net, h, _: net.out(h), obs_BAD, obs_BAD)
         if not self.action.dims:
             return out, None
-        sigma = torch.stack([sigma_of(member.scale) for member in self.members])
+        sigma = torch.stack([sigma_of(self._member(i).scale) for i in range(len(self.members))])
         return out, sigma[0] if self.shared else sigma
 
     def _each(self, what: Callable[[Recurrent, Tensor, Tensor], Tensor], x: Tensor, memory: Tensor) -> Tensor:
         if self.shared:
-            return what(self.members[0].net, x, memory)
+            return what(self._net(0), x, memory)
         agents = range(self.n_agents)
-        own = [what(self.members[i].net, x[..., i : i + 1, :], memory[..., i : i + 1, :]) for i in agents]
+        own = [what(self._net(i), x[..., i : i + 1, :], memory[..., i : i + 1, :]) for i in agents]
         return torch.cat(own, dim=-2)

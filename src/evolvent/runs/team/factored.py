@@ -81,7 +81,8 @@ class Networks(NamedTuple):
 
     def frozen(self) -> Networks:
         """A copy that does not learn."""
-        return Networks(*(copy.deepcopy(net).requires_grad_(False) for net in self))
+        q, mixer = copy.deepcopy(self.q), copy.deepcopy(self.mixer)
+        return Networks(q.requires_grad_(False), mixer.requires_grad_(False))
 
 
 def make_q(config: FactoredConfig, views: Views) -> AgentQ:
