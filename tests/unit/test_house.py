@@ -120,16 +120,16 @@ def _source(tmp_path, name, text):
         ("a.py", "def f(a, b, c, d, *, e, f, g, h): ...\n", False),
         ("a.py", "def f(a, b, c, d, *, e, f, g, h, i): ...\n", True),
         ("cli/a.py", "def f(a, b, c, d, *, e, f, g, h, i): ...\n", False),
-        ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(20)), False),
-        ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
-        ("algos/a/__init__.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), True),
-        ("algos/a/b.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), False),
+        ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(21)), False),
+        ("algos/a.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(22)), True),
+        ("algos/a/__init__.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(22)), True),
+        ("algos/a/b.py", "class Config:\n" + "".join(f"    f{i}: int = 0\n" for i in range(22)), False),
         (
             "algos/a.py",
             "class Half:\n"
             + "".join(f"    f{i}: int = 0\n" for i in range(15))
             + "class Config(Half):\n"
-            + "".join(f"    g{i}: int = 0\n" for i in range(6)),
+            + "".join(f"    g{i}: int = 0\n" for i in range(7)),
             True,
         ),
     ],
