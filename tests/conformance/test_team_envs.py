@@ -24,6 +24,8 @@ BUILT_IN = {
     "matrix:climbing": {"random_start": False},
     "matrix:penalty,k=-10,ids=true": {"random_start": False},
     "jssp:train=3x2": {},
+    "ste:wide,particles=50,limit=12": {},
+    "disrupt:[spread:n=2],obs=gaussian:0.1,action=uniform:0.1": {},
     "matrix:nonmonotone": {"random_start": False},
     "two_step": {"random_start": False},
     "cue:n=3,choices=4": {},

@@ -16,10 +16,10 @@ from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study, a team
-# and a robot (below)
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study, a team,
+# a robot and a planner (below)
 OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth", "team_over_mcp")
-OTHERS += ("recorded_data", "robust")
+OTHERS += ("recorded_data", "robust", "source_search")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
 BESIDE_A_FRAMEWORK = [pytest.param(name, marks=pytest.mark.frameworks) for name in NAMES if name != "openai_loop"]
 
@@ -154,3 +154,11 @@ def test_a_policy_is_played_in_disturbed_worlds():
     assert done.returncode == 0, done.stderr[-3000:]
     found = dict(re.findall(r"^(.+?)\s+return\s+([\d.]+) in", done.stdout, flags=re.MULTILINE))
     assert len(found) == 4 and found["rewards: noise of 1"] == found["undisturbed"]
+
+
+def test_a_planner_of_ones_own_searches_beside_one_that_is_there():
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, str(EXAMPLES / "source_search.py"), "8"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["drawn", "towards_mean"]
+    assert "'success': 0." in done.stdout

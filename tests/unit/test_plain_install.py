@@ -25,6 +25,10 @@ HANGS_S = 3000  # a guard, no limit: beside other work a second of it has taken 
 GAMES = {"psro", "fsp", "self_play"}
 TEAM = {
     "agdc",
+    "decision_mamba",
+    "doc",
+    "dt",
+    "madt",
     "infotaxis",
     "jssp",
     "bc",

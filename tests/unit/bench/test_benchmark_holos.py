@@ -35,8 +35,11 @@ def test_a_seed_a_newcomer_and_the_tables(tmp_path, monkeypatch):
     (tmp_path / "runs" / "seed0" / "summary.json").unlink()
     module.main()
     result = json.loads((tmp_path / "result.json").read_text())
-    assert [(row["seed"], row["steps"], row["resumed"]) for row in result["rows"]] == [(0, 2 * 2 * (2 + 3), True)]
+    assert [(row["seed"], row["steps"], row["resumed"]) for row in result["rows"]] == [(0, 2 * 2 * (2 + 4), True)]
     assert len(result["commands"]) == 1 and 0.05 < result["newcomers"][0]["share"] < 0.5
     text = "\n".join(module.table())
-    assert "| 0.5 | 59 |" in text and "| r | market | market without learning | random | best single agent |" in text
+    assert (
+        "| 0.5 | 59 |" in text
+        and "| r | market | market without learning | random, able | best single agent | one with all lessons |" in text
+    )
     assert "| 0 | 100 | 100 [34, 100] | 100 [34, 100] |" in text
