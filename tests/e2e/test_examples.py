@@ -16,8 +16,8 @@ from evolvent.sandbox import NoSandbox
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # a task to train on (test_graded_tools.py), what the examples share, and what is no agent: functions to check
-# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study, a team,
-# a robot and a planner (below)
+# (docs/advantage.md), a kind of run (test_behaviour_cloning.py), data (test_recorded_run.py), a reward, a study, a
+# team, a robot and a planner (below)
 OTHERS = ("calculator_task", "house", "advantages", "behaviour_cloning", "code_reward", "worth", "team_over_mcp")
 OTHERS += ("recorded_data", "robust", "source_search")
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem not in OTHERS)
